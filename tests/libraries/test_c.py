@@ -86,11 +86,21 @@ def test_gives_back_every_byte_to_quiver_tgen(cc, start, socket, size):
 def test_with_dpdk(cc, start, socket, role, tmp_path):
     """testpmd sends its packets of 64 bytes; ours counts them."""
     other = "server" if role == "client" else "client"
-    count = start(cc(C / "examples/count.c"), role, f"@{socket}")
+    program = cc(C / "examples/count.c")
     device = f"--vdev=net_memif0,role={other},id=0,socket-abstract=yes,socket={socket}"
     eal = ["-l", "0-1", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", f"--file-prefix={tmp_path.name}", device]
-    application = ["--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check", "--forward-mode=txonly"]
-    start("dpdk-testpmd", *eal, "--", *application)
+    application = ["--no-mlockall", "--total-num-mbufs=8192", "--disable-link-check", "--forward-mode=txonly"]
+    if role == "server":
+        count = start(program, role, f"@{socket}")
+        start("dpdk-testpmd", *eal, "--", *application, "--auto-start")
+    else:
+        # Who connects to it while it sets up its queues, or polls them, may have it crash.
+        testpmd = start("stdbuf", "-oL", "dpdk-testpmd", *eal, "--", *application, "--interactive")
+        until(lambda: "testpmd>" in testpmd.text())
+        count = start(program, role, f"@{socket}")
+        until(lambda: "link up" in count.text())
+        testpmd.stdin.write(b"start\n")
+        testpmd.stdin.flush()
     line = re.compile(r"received ([1-9]\d*|0)\.(\d+) Mpps, (\d+\.\d+) Gbit/s")
 
     def received():

@@ -1,12 +1,15 @@
 """A memif peer that breaks the rules of the handshake is turned away with a reason, and nobody else is kept waiting."""
 
 import contextlib
+import os
 import pathlib
 import re
 import struct
+import time
 
 import pytest
 from lab import Laboratory, eventually
+from lab.process import HANGS
 from lab.raw_memif import ADD_REGION, CONNECT, INIT, RawMemif, Refused
 
 
@@ -105,6 +108,11 @@ def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, bystanders, ac
         with pytest.raises(Refused, match=words.replace("^", r"\^")):
             act(peer)
     eventually(lambda: words in daemon.log()[daemon.mark :], lambda: f"the operator finds it in the log\n{daemon.log()}")
+    ours, name = os.getpid(), pathlib.Path("/proc/self/comm").read_text().strip()
+    line = next(line for line in daemon.log()[daemon.mark :].splitlines() if words in line)
+    assert f'pid={ours} process="{name}" uid={os.geteuid()} gid={os.getegid()}' in line, "with whose process it was"
+    shown = daemon.memif("bad").get("last_refused") or daemon.show("memif")["sockets"][0]["last_refused"]
+    assert (shown["peer"]["pid"], shown["peer"]["name"]) == (ours, name), shown
     # And the socket goes on serving.
     with RawMemif(str(lab.directory / "bad")).connect():
         eventually(lambda: daemon.memif("bad").get("connected"), "a good peer is connected")
@@ -116,6 +124,15 @@ def test_many_silent_connections_do_not_lock_others_out(lab, daemon, bystanders)
             peer = stack.enter_context(RawMemif(str(lab.directory / "bad"), log2=6, buffer=128))
             with contextlib.suppress(Refused):
                 peer.receive(2)
+        [socket] = daemon.show("memif")["sockets"]
+        [shaking] = socket["handshakes"]
+        ours, count = os.getpid(), shaking["count"]
+        assert (shaking["peer"]["pid"], socket["socket"]) == (ours, str(lab.directory / "bad")) and 1 <= count <= 60, socket
+        assert 0 <= time.time() - int(shaking["since_ns"]) / 1e9 < HANGS, shaking
+        with RawMemif(str(lab.directory / "bad"), log2=6, buffer=128) as peer:
+            peer.init()
+            claimed = eventually(lambda: daemon.memif("bad").get("handshake"), "who has claimed the interface is named there")
+            assert (claimed["count"], claimed["peer"]["pid"]) == (1, os.getpid()), claimed
         assert daemon.show("version")["pid"] == daemon.process.pid
 
         def connects():

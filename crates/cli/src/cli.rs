@@ -18,9 +18,12 @@ use crate::trace::TraceArgs;
 use crate::verdict::VerdictArgs;
 use crate::watch::WatchArgs;
 
+/// What this program was built from, in one line.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("QUIVER_CLI_COMMIT"), ")");
+
 /// Talk to quiverd: change what shall exist, see what happens to packets.
 #[derive(Debug, Parser)]
-#[command(name = "quiver", version, propagate_version = false, max_term_width = 120, after_help = Exit::help())]
+#[command(name = "quiver", version = VERSION, propagate_version = false, max_term_width = 120, after_help = Exit::help())]
 #[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     /// Options that every command takes.

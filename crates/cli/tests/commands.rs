@@ -310,3 +310,13 @@ fn colours_only_on_demand() {
     assert!(!server.quiver(&["get"]).out.contains('\x1b'));
     assert!(server.quiver(&["--color", "always", "get"]).out.contains("\x1b[32mapplied\x1b[0m"));
 }
+
+#[test]
+fn the_version_has_the_commit() {
+    let ran = ran(quiver().arg("--version").output().unwrap());
+    let (version, commit) = ran.out.trim_end().split_once(" (commit ").unwrap_or_else(|| panic!("{ran:?}"));
+    assert_eq!(version, concat!("quiver ", env!("CARGO_PKG_VERSION")));
+    // Without git there is none.
+    let commit = commit.trim_end_matches(')');
+    assert!(commit == "unknown" || commit.len() >= 7, "{commit}");
+}

@@ -343,6 +343,26 @@ static void admin(void)
     qm_close(server);
 }
 
+/* A socket's file that we may not write to is another matter than that nobody listens. Only as root: others may connect to what is their own. */
+static void permission(void)
+{
+    char path[64];
+    qm_port *server, *client;
+    qm_event event;
+    if (geteuid() != 0)
+        return;
+    snprintf(path, sizeof path, "/tmp/quiver-memif-api-%d", (int)getpid());
+    CHECK(qm_open_server(path, &(qm_server_options){.file_mode = 0600}, &server) == QM_OK);
+    CHECK(qm_open_client(path, &(qm_client_options){0}, &client) == QM_OK);
+    CHECK(seteuid(65534) == 0);
+    CHECK(qm_wait(&client, 1, 1000) == QM_OK);
+    CHECK(seteuid(0) == 0);
+    CHECK(qm_next_event(client, &event) == QM_OK && event.kind == QM_EVENT_UNREACHABLE);
+    CHECK(!strcmp(event.cause, "permission-denied") && strstr(event.reason, ": permission denied: its mode, owner and group must let us write"));
+    qm_close(client);
+    qm_close(server);
+}
+
 /* Who isn't on the list is told so, and so is the server; in a word, too. */
 static void admission(void)
 {
@@ -501,6 +521,7 @@ int main(void)
     threads();
     admin();
     admission();
+    permission();
     counters();
     watched();
     puts("ok");

@@ -154,7 +154,7 @@ fn link(control: &mut Control, connection: &mut Option<Connection>) -> Result<()
                     }
                     ClientEvent::Disconnected { reason } => ("link down", reason.to_string()),
                     ClientEvent::Refused { reason } => ("refused", reason.to_string()),
-                    ClientEvent::Unreachable { error } => ("no server", error.to_string()),
+                    ClientEvent::Unreachable { error } => ("can't connect", error.to_string()),
                 };
                 eprintln!("{what}: {why}");
                 *connection = None;

@@ -116,6 +116,12 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
+    /// The socket is a file that this process may not connect to.
+    #[error("{}: permission denied: its mode, owner and group must let us write to it, its directories let us pass", path.display())]
+    Denied {
+        /// The socket.
+        path: PathBuf,
+    },
     /// A network namespace can't be entered.
     #[error("cannot open a socket in network namespace {}: {errno}", path.display())]
     Netns {

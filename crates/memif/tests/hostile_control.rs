@@ -308,7 +308,7 @@ fn hostile_peer_that_reads_no_answer() {
         events.extend(settle(&mut listener));
         match &events[..] {
             [ServerEvent::Connected(_), ServerEvent::Disconnected { .. }] => assert_eq!(full, 0),
-            [ServerEvent::Refused { id: Some(0), reason: Reason::Socket(_) }] => full += 1,
+            [ServerEvent::Refused { id: Some(0), reason: Reason::Socket(_), .. }] => full += 1,
             other => panic!("{count} rings: {other:?}"),
         }
         if full == 3 {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{client_connection, connect, drive, exchange, server_connection, small_queues};
 use memif::control::{Hello, Message, VERSION};
+use memif::io::{Credentials, Handshake};
 use memif::ring::RingSize;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
@@ -38,6 +39,12 @@ fn server(id: u32) -> ServerConfig {
     ServerConfig { name: format!("server{id}"), ..ServerConfig::default() }
 }
 
+/// What the kernel says of this process, which is both sides.
+fn us() -> Credentials {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Credentials { pid: Some(std::process::id()), uid, gid }
+}
+
 /// Drives until the client was turned away; gives what each side says was the reason.
 fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> (Reason, Reason) {
     let asked = Some(config.id);
@@ -45,9 +52,10 @@ fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> 
     let (mut served, mut happened) =
         drive(Some(listener), &mut [&mut client], |s, h| !s.is_empty() && !h[0].is_empty());
     match (served.remove(0), happened.remove(0).remove(0)) {
-        (ServerEvent::Refused { reason: server, id }, ClientEvent::Refused { reason: client })
+        (ServerEvent::Refused { reason: server, id, peer }, ClientEvent::Refused { reason: client })
             if id == asked =>
         {
+            assert_eq!(peer, Some(us()), "who it was is told");
             (server, client)
         }
         other => panic!("{other:?}"),
@@ -105,6 +113,44 @@ fn hostile_link_in_place_of_the_socket_file() {
     // What isn't ours isn't removed either.
     drop(listener);
     assert!(path.exists());
+}
+
+/// Only as root: others may connect to what is their own.
+#[test]
+fn who_may_not_connect_to_the_file_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: not root");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let address = Address::path(directory.path().join("memif.sock"));
+    let settings = ListenerSettings { mode: 0o600, ..ListenerSettings::default() };
+    let bound = |settings: &ListenerSettings| Listener::bind(&address, settings.clone());
+    let _listener = bound(&settings).unwrap();
+    let denied = |error: &Error| {
+        let Error::Denied { path } = error else { panic!("{error:?}") };
+        let words = "permission denied: its mode, owner and group must let us write to it, its directories let us pass";
+        assert_eq!(error.to_string(), format!("{}: {words}", path.display()));
+    };
+    let open = |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
+    for directory_mode in [0o777, 0o700] {
+        open(directory_mode);
+        // Of this thread only, which ends with the test.
+        let as_nobody = || {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let told = dial(&address, client(0)).process(Instant::now());
+            let [ClientEvent::Unreachable { error }] = &told[..] else { panic!("{told:?}") };
+            denied(error);
+            assert!(
+                memif::app::LinkEvent::Unreachable(error.clone()).to_string().starts_with("can't connect: ")
+            );
+            if directory_mode == 0o777 {
+                denied(&bound(&settings).unwrap_err().cause);
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(as_nobody).join()).unwrap();
+    }
 }
 
 #[test]
@@ -299,10 +345,16 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
     let served = listener.process(now).unwrap();
     assert_eq!(served.len(), 2, "two of five are one too many: {served:?}");
     for event in served {
-        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::TooManyConnections }));
+        let ServerEvent::Refused { id: None, peer, reason: Reason::TooManyConnections } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(peer, Some(us()));
     }
+    let under_way: Vec<_> = listener.handshakes().collect();
+    assert_eq!(under_way, [Handshake { peer: Some(us()), id: None, since: now }; 3]);
     let mut client = dial(&address, client(0));
     connect_ignoring_refusals(&mut listener, &mut client);
+    assert_eq!(listener.handshakes().count(), 2, "who is connected is in none any more");
     lurkers.push(lurk());
     assert!(listener.process(now).unwrap().is_empty());
     let deadline = listener.next_deadline().unwrap();
@@ -310,7 +362,7 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
     let served = listener.process(deadline + Duration::from_secs(60)).unwrap();
     assert!(!served.is_empty());
     for event in served {
-        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::Timeout }));
+        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::Timeout, .. }));
     }
     assert_eq!(listener.next_deadline(), None);
     assert!(listener.is_connected(0), "whoever is connected has no deadline");
@@ -327,6 +379,8 @@ fn hostile_messages_during_a_handshake_give_no_more_time() {
     let (begin, peer) = (Instant::now(), raw::Raw::connect(&name));
     assert_eq!(listener.process(begin).unwrap().len(), 0);
     let mut served = Vec::new();
+    let under_way = |listener: &Listener| listener.handshakes().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!(under_way(&listener), [None], "it has claimed nothing");
     for (message, tenths) in raw::handshake().iter().zip([2, 6, 9, 12, 15]) {
         peer.say(message);
         // It may take a moment until the socket has it.
@@ -335,6 +389,7 @@ fn hostile_messages_during_a_handshake_give_no_more_time() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let over = tenths > 10;
+        assert_eq!(under_way(&listener), if over { vec![] } else { vec![Some(0)] });
         assert_eq!(served.len(), usize::from(over), "{tenths} tenths of the limit: {served:?}");
     }
     assert!(matches!(served[..], [ServerEvent::Refused { reason: Reason::Timeout, .. }]), "{served:?}");

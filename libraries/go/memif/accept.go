@@ -42,7 +42,7 @@ func (l *Listener) serve() {
 		peer := ctl.credentials()
 		ctl.closing = closing{&l.closers, originOf(ctl, peer)}
 		if ctl.closing.beyondShare() {
-			l.refuse(ctl)
+			l.refuse(ctl, peer)
 			continue
 		}
 		_ = ctl.control(func(fd int) { allowFiles(fd, true) })
@@ -79,11 +79,11 @@ func (l *Listener) allowFiles(whether bool) {
 }
 
 // refuse turns a peer away that has said nothing yet.
-func (l *Listener) refuse(ctl channel) {
+func (l *Listener) refuse(ctl channel, peer *Credentials) {
 	ctl.farewell(HangingDescriptors)
 	ctl.close()
 	if l.config.Refused != nil {
-		l.config.Refused(nil, HangingDescriptors)
+		l.config.Refused(Refusal{nil, peer, HangingDescriptors})
 	}
 }
 
@@ -151,7 +151,7 @@ func (l *Listener) shake(one *handshake, number uint64) {
 		return
 	}
 	if l.config.Refused != nil {
-		l.config.Refused(h.id, err)
+		l.config.Refused(Refusal{h.id, one.peer, err})
 	}
 	if conn != nil {
 		conn.end(err)

@@ -41,12 +41,13 @@ func TestOnlyThoseWhoMayConnect(t *testing.T) {
 		{"none there any more", ServerConfig{AllowPIDNamespace: namespace}, "not allowed to connect: process namespace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			refused := make(chan error, 1)
+			refused := make(chan Refusal, 1)
+			us := Credentials{PID: int32(os.Getpid()), UID: uid, GID: gid}
 			// Who isn't welcome isn't told of the secret either.
 			if c.words != "" {
 				c.config.Secret = "psst"
 			}
-			l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, reason error) { refused <- reason }}, c.config)
+			l, err := Listen(abstract(), ListenConfig{Refused: func(who Refusal) { refused <- who }}, c.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +65,8 @@ func TestOnlyThoseWhoMayConnect(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := Credentials{PID: int32(os.Getpid()), UID: uid, GID: gid}
 				for _, info := range []Info{server.Info(), conn.Info()} {
-					if info.Peer == nil || *info.Peer != want {
+					if info.Peer == nil || *info.Peer != us {
 						t.Errorf("the peer is %+v", info.Peer)
 					}
 				}
@@ -76,8 +76,8 @@ func TestOnlyThoseWhoMayConnect(t *testing.T) {
 			if !errors.As(err, &peer) || !errors.Is(err, NotAllowed) || len(peer.Text) < len(c.words) || peer.Text[:len(c.words)] != c.words {
 				t.Error(err)
 			}
-			if reason := <-refused; !errors.Is(reason, NotAllowed) {
-				t.Error(reason)
+			if who := <-refused; !errors.Is(who.Reason, NotAllowed) || who.Peer == nil || *who.Peer != us {
+				t.Errorf("the server is told: %+v", who)
 			}
 		})
 	}

@@ -106,8 +106,8 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 	}{{"one message", 100, 1}, {"sockets that nobody reads", 0, mostShare}} {
 		t.Run(c.name, func(t *testing.T) {
 			var refused atomic.Int32
-			config := ListenConfig{Refused: func(_ *uint32, reason error) {
-				if errors.Is(reason, HangingDescriptors) {
+			config := ListenConfig{Refused: func(who Refusal) {
+				if errors.Is(who.Reason, HangingDescriptors) {
 					refused.Add(1)
 				}
 			}}
@@ -192,7 +192,7 @@ func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 		}
 	}
 	var refused atomic.Int32
-	l, err := Listen(abstract(), ListenConfig{Refused: func(*uint32, error) { refused.Add(1) }}, ServerConfig{})
+	l, err := Listen(abstract(), ListenConfig{Refused: func(Refusal) { refused.Add(1) }}, ServerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

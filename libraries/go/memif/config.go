@@ -261,10 +261,16 @@ type ListenConfig struct {
 	MaxDescriptors int
 	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB. Half is kept in the same way.
 	MaxMemory uint64
-	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
-	// came as far. It must not block.
-	Refused func(id *uint32, reason error)
+	// Refused is told of peers that were turned away before their link was up. It must not block.
+	Refused func(Refusal)
 	// NotAccepting is told that no connection can be accepted, for want of descriptors or memory; once, until one was accepted
 	// again. It must not block.
 	NotAccepting func(reason error)
+}
+
+// Refusal is a peer that was turned away before its link was up.
+type Refusal struct {
+	ID     *uint32      // interface that it asked for, nil if it didn't come as far; there need be none of that number
+	Peer   *Credentials // its process; nil where the kernel doesn't tell
+	Reason error
 }

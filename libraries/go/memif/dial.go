@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Dial connects to interface config.ID of the server at address: a path, or "@name" for an abstract socket. It tries once; a
@@ -46,6 +48,8 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 		return nil, context.Cause(ctx)
 	case errors.Is(err, BadSetting):
 		return nil, err
+	case errors.Is(err, unix.EACCES):
+		return nil, detail(Denied, "the mode, owner and group of %s must let us write to it, its directories let us pass", address)
 	default:
 		return nil, fmt.Errorf("%w: %w", Unreachable, err)
 	}

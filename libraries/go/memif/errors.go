@@ -109,7 +109,9 @@ const (
 
 // Why there is no connection.
 const (
-	Unreachable  Cause = "no server"
+	Unreachable Cause = "no server"
+	// Denied is a socket's file that this process may not connect to.
+	Denied       Cause = "permission denied"
 	NotConnected Cause = "not connected yet"
 	// Limit is more than the peer allows, of rings or memory, say: it says what in its words.
 	Limit Cause = "more than the peer allows"

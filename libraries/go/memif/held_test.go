@@ -75,13 +75,13 @@ func (r *rawClient) announce(t *testing.T, id uint32) {
 // As many as there may be of an origin keep its others out, and nobody else.
 func TestRegionWhoseFileIsHeld(t *testing.T) {
 	refused := make(chan error, 16)
-	config := ListenConfig{Timeout: 5 * time.Second, Refused: func(id *uint32, reason error) {
+	config := ListenConfig{Timeout: 5 * time.Second, Refused: func(who Refusal) {
 		switch {
-		case errors.Is(reason, PeerClosed): // those that are served
-		case id == nil || *id == 0:
-			t.Error("of another interface:", reason)
+		case errors.Is(who.Reason, PeerClosed): // those that are served
+		case who.ID == nil || *who.ID == 0:
+			t.Error("of another interface:", who.Reason)
 		default:
-			refused <- reason
+			refused <- who.Reason
 		}
 	}}
 	const held, free = 1, mostOfOrigin + 1 // ids, from the first one on; 0 is for others

@@ -168,11 +168,11 @@ func TestChainWithoutEnd(t *testing.T) {
 func TestConnectStormAndSlowHandshakes(t *testing.T) {
 	var mu sync.Mutex
 	reasons := map[error]int{}
-	config := ListenConfig{MaxHandshakes: 4, Timeout: 2 * time.Second, Refused: func(_ *uint32, reason error) {
+	config := ListenConfig{MaxHandshakes: 4, Timeout: 2 * time.Second, Refused: func(who Refusal) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, cause := range []error{TooManyHandshakes, HandshakeTimeout} {
-			if errors.Is(reason, cause) {
+			if errors.Is(who.Reason, cause) {
 				reasons[cause]++
 			}
 		}

@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -12,7 +13,7 @@ const (
 	LinkUp           LinkKind = 1 // packets can flow
 	LinkDown         LinkKind = 2 // no more; the port connects, or takes a new client, by itself
 	LinkRefused      LinkKind = 3 // an attempt failed: the peer, or we, turned the other away
-	LinkUnreachable  LinkKind = 4 // there is no server
+	LinkUnreachable  LinkKind = 4 // there is no server, or none that may be connected to: Denied
 	LinkAdminDown    LinkKind = 5 // Port.AdminDown was called
 	LinkNotAccepting LinkKind = 6 // the server is out of descriptors or memory; it tries again by itself
 )
@@ -32,6 +33,9 @@ func (e LinkEvent) String() string {
 	case LinkRefused:
 		return fmt.Sprint("refused: ", e.Reason)
 	case LinkUnreachable:
+		if errors.Is(e.Reason, Denied) {
+			return fmt.Sprint("can't connect: ", e.Reason)
+		}
 		return fmt.Sprint("no server: ", e.Reason)
 	case LinkNotAccepting:
 		return fmt.Sprint("can't accept a client: ", e.Reason)

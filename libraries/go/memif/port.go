@@ -39,7 +39,7 @@ type Port struct {
 }
 
 // OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link, one event at a
-// time: each refusal, and that there is no server where it is news. It must not block: while it is told one event up to 64 wait, the oldest of more are forgotten.
+// time: each refusal, and that there is no server, or none that may be connected to, where it is news. It must not block: while it is told one event up to 64 wait, the oldest of more are forgotten.
 func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
 	name := interfaceName(address, config.ID)
 	_, err := config.complete()
@@ -56,10 +56,10 @@ func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Por
 func OpenServer(address string, listen ListenConfig, config ServerConfig, link func(LinkEvent)) (*Port, error) {
 	p := newPort(interfaceName(address, config.ID), link)
 	refused, notAccepting := listen.Refused, listen.NotAccepting
-	listen.Refused = func(id *uint32, reason error) {
-		p.failed(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
+	listen.Refused = func(who Refusal) {
+		p.failed(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: who.Reason}})
 		if refused != nil {
-			refused(id, reason)
+			refused(who)
 		}
 	}
 	listen.NotAccepting = func(reason error) {
@@ -166,7 +166,7 @@ func (p *Port) keep() {
 
 // failure is the kind of an attempt that failed.
 func failure(err error) LinkKind {
-	if errors.Is(err, Unreachable) {
+	if errors.Is(err, Unreachable) || errors.Is(err, Denied) {
 		return LinkUnreachable
 	}
 	return LinkRefused

@@ -94,7 +94,7 @@ func TestQuotaOfMappings(t *testing.T) {
 	few(func() uint64 { return 6 })
 	defer few(before)
 	refused := make(chan error, 1)
-	l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, err error) { refused <- err }}, ServerConfig{}, ServerConfig{ID: 1})
+	l, err := Listen(abstract(), ListenConfig{Refused: func(who Refusal) { refused <- who.Reason }}, ServerConfig{}, ServerConfig{ID: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,8 @@ func TestQuotaOfAllClients(t *testing.T) {
 		{"memory", ListenConfig{MaxMemory: 3 << 19}, QuotaOfMemory, "MaxMemory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			type refusal struct {
-				id  *uint32
-				err error
-			}
-			refused := make(chan refusal, 1)
-			c.config.Refused = func(id *uint32, err error) { refused <- refusal{id, err} }
+			refused := make(chan Refusal, 1)
+			c.config.Refused = func(who Refusal) { refused <- who }
 			l, err := Listen(abstract(), c.config, ServerConfig{}, ServerConfig{ID: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +49,7 @@ func TestQuotaOfAllClients(t *testing.T) {
 			if !errors.Is(err, Limit) || !strings.Contains(err.Error(), "id 1") || !strings.Contains(err.Error(), c.option) {
 				t.Error("the client is told:", err)
 			}
-			if got := <-refused; got.id == nil || *got.id != 1 || !errors.Is(got.err, c.cause) || !strings.Contains(got.err.Error(), c.option) {
+			if got := <-refused; got.ID == nil || *got.ID != 1 || !errors.Is(got.Reason, c.cause) || !strings.Contains(got.Reason.Error(), c.option) {
 				t.Error("the server is told:", got)
 			}
 			if _, err := first.WritePacket(make([]byte, 60)); err != nil {
@@ -243,7 +239,7 @@ func TestQuotaOfWhatIsStillMapped(t *testing.T) {
 	refused := make(chan error, 1)
 	// Changed while nobody looks: before there is a listener, and after it has told.
 	newEpoll = func(int) (int, error) { return -1, unix.EMFILE }
-	l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, err error) { refused <- err }}, ServerConfig{})
+	l, err := Listen(abstract(), ListenConfig{Refused: func(who Refusal) { refused <- who.Reason }}, ServerConfig{})
 	if err != nil {
 		newEpoll = unix.EpollCreate1
 		t.Fatal(err)

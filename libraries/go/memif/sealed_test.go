@@ -80,7 +80,7 @@ func TestSealsOfRegions(t *testing.T) {
 			which := PeerMemory(which)
 			t.Run(c.files+[]string{"", ", shared", ", any"}[which], func(t *testing.T) {
 				refused := make(chan error, 1)
-				config := ListenConfig{Refused: func(_ *uint32, reason error) { refused <- reason }}
+				config := ListenConfig{Refused: func(who Refusal) { refused <- who.Reason }}
 				l, err := Listen(abstract(), config, ServerConfig{PeerMemory: which})
 				if err != nil {
 					t.Fatal(err)

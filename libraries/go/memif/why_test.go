@@ -3,8 +3,14 @@ package memif
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestWhyALinkIsNotUp: whoever asks is told, at any time and on both sides, and each refusal is an event.
@@ -129,5 +135,46 @@ func TestNothingHasHappenedYet(t *testing.T) {
 	}
 	if err := new(Port).Err(); !errors.Is(err, BadSetting) {
 		t.Error(err)
+	}
+}
+
+// TestWhoMayNotConnect: a socket's file that this process may not write to, or not find, is another matter than that nobody listens.
+func TestWhoMayNotConnect(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: others may connect to what is their own")
+	}
+	directory, err := os.MkdirTemp("", "") // not of the test's: its parents are closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(directory)
+	path := filepath.Join(directory, "memif.sock")
+	l, err := Listen(path, ListenConfig{FileMode: 0o600}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, mode := range []os.FileMode{0o755, 0o700} {
+		if err := os.Chmod(directory, mode); err != nil {
+			t.Fatal(err)
+		}
+		dialed := make(chan error)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread, which is nobody's, ends with this goroutine
+			if _, err := unix.SetfsuidRetUid(65534); err != nil {
+				dialed <- err
+				return
+			}
+			_, err := Dial(context.Background(), path, ClientConfig{HugePages: NoHugePages})
+			dialed <- err
+		}()
+		err := <-dialed
+		words := "permission denied: the mode, owner and group of " + path + " must let us write to it, its directories let us pass"
+		if !errors.Is(err, Denied) || errors.Is(err, Unreachable) || !strings.HasSuffix(err.Error(), words) {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if said := (LinkEvent{failure(err), err}).String(); !strings.HasPrefix(said, "can't connect: ") {
+			t.Error(said)
+		}
 	}
 }

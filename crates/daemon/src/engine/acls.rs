@@ -157,10 +157,10 @@ pub(super) fn matching(shared: &Shared, request: &AclMatchRequest) -> Result<Acl
     };
     let lists = seen.get(tenant.index).map_or(&[][..], |tenant| &tenant.acls);
     let mut steps = Vec::new();
-    let explained = seen.acls.explain(lists, &question, |met, answers| {
+    let explained = seen.acls.explain(lists, &question, |place, met, answers| {
         let list = inventory.acls.get(&met.acl.name);
         steps.push(AclStep {
-            place: match met.place {
+            place: match place {
                 Place::Tenant => AclPlace::Tenant,
                 Place::Egress => AclPlace::Egress,
                 Place::Ingress => AclPlace::Ingress,

@@ -235,7 +235,7 @@ impl Inspect for Glass {
 
     fn memif_sockets(&self) -> Vec<MemifSocket> {
         let refusals = vec![MemifRefusals { reason: "timeout".into(), count: 3 }];
-        vec![MemifSocket { socket: "@a".into(), refusals }]
+        vec![MemifSocket { socket: "@a".into(), refusals, ..MemifSocket::default() }]
     }
 
     fn graph(&self) -> GraphResponse {

@@ -112,7 +112,7 @@ typedef enum qm_event_kind {
     QM_EVENT_UP = 1,
     QM_EVENT_DOWN = 2,        /* the port connects, or takes a new client, by itself */
     QM_EVENT_REFUSED = 3,     /* an attempt failed */
-    QM_EVENT_UNREACHABLE = 4, /* there is no server */
+    QM_EVENT_UNREACHABLE = 4, /* there is no server, or none that may be connected to */
     QM_EVENT_ADMIN_DOWN = 5,  /* qm_admin_down was called */
     QM_EVENT_NOT_ACCEPTING = 6 /* the server is out of descriptors or memory; it tries again by itself */
 } qm_event_kind;
@@ -120,8 +120,8 @@ typedef enum qm_event_kind {
 typedef struct qm_event {
     uint32_t kind;     /* a qm_event_kind */
     char reason[160];  /* why: text, ended by NUL */
-    char cause[32];    /* the same in a word, for programs: "wrong-secret", "not-allowed", "mode", "timeout", "peer", "closed", …; a
-                          link that is up has none */
+    char cause[32];    /* the same in a word, for programs: "wrong-secret", "not-allowed", "mode", "timeout", "peer", "closed",
+                          "no-server", "permission-denied", …; a link that is up has none */
 } qm_event;
 
 typedef struct qm_info {

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use memif::Error;
 use memif::app::LinkEvent;
 use memif::ring::QueueCounters;
 use rustix::io::Errno;
@@ -107,6 +108,9 @@ pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut E
             LinkEvent::Up => (1, String::new(), ""),
             LinkEvent::Down(reason) => (2, reason.to_string(), reason.cause()),
             LinkEvent::Refused(reason) => (3, reason.to_string(), reason.cause()),
+            LinkEvent::Unreachable(error @ Error::Denied { .. }) => {
+                (4, error.to_string(), "permission-denied")
+            }
             LinkEvent::Unreachable(error) => (4, error.to_string(), "no-server"),
             LinkEvent::AdminDown(reason) => (5, reason.to_string(), reason.cause()),
             LinkEvent::NotAccepting(error) => (6, error.to_string(), "not-accepting"),

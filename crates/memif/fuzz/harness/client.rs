@@ -2,15 +2,15 @@
 
 use std::os::fd::OwnedFd;
 
-use memif::control::{ClientMachine, Message};
-use memif::region::HugePages;
+use memif::control::{ClientMachine, ClientNext, ClientStep, Message, Unsealed};
+use memif::region::{HugePages, RegionError};
 use memif::ring::Event;
-use memif::{ClientConfig, QueueConfig, RingSize};
+use memif::{ClientConfig, Connection, QueueConfig, RingSize};
 
 use super::bytes::Bytes;
 
 /// Any sequence of messages and descriptors: the client says one thing after another, as the protocol has it, asks for
-/// no more than it was offered, and is connected only after it was told everything.
+/// no more than it was offered, and is connected only after it was told everything, and once its region is sealed.
 pub fn client(data: &[u8]) {
     let mut bytes = Bytes(data);
     let queues = QueueConfig {
@@ -25,14 +25,20 @@ pub fn client(data: &[u8]) {
     let mut said: Vec<Message> = Vec::new();
     let mut offered = None;
     while !bytes.is_empty() {
+        if bytes.0[0] & 0xf0 == 0xf0 {
+            let refused = machine.sealed(Ok(())).unwrap_err();
+            assert_eq!(refused.kind(), "unexpected-message", "sealed out of turn");
+            assert!(!machine.is_connected());
+            return;
+        }
         let (message, fds) = say(&mut bytes, &said);
         let had_fds = !fds.is_empty();
-        match machine.receive(&message, fds) {
+        match machine.begin(&message, fds) {
             Err(reason) => {
                 assert!(!reason.text().as_str().is_empty() && !reason.kind().is_empty());
                 return;
             }
-            Ok(step) => {
+            Ok(next) => {
                 assert!(!had_fds, "descriptors were accepted");
                 let kind = u16::from_le_bytes([message[0], message[1]]);
                 let after_connect = matches!(said.last(), Some(Message::Connect { .. }));
@@ -47,7 +53,16 @@ pub fn client(data: &[u8]) {
                     7 => assert!(after_connect, "CONNECTED too early"),
                     other => panic!("message {other} was accepted"),
                 }
-                assert_eq!(step.connection.is_some(), kind == 7);
+                assert_eq!(matches!(next, ClientNext::Seal(_)), kind == 7);
+                let step = match next {
+                    ClientNext::Step(step) => step,
+                    ClientNext::Seal(unsealed) => {
+                        let Some(connection) = seal(&mut machine, unsealed, &mut bytes, &said) else {
+                            return;
+                        };
+                        ClientStep { send: None, connection: Some(connection) }
+                    }
+                };
                 if let Some((announced, fd)) = step.send {
                     assert_eq!(
                         fd.is_some(),
@@ -60,6 +75,33 @@ pub fn client(data: &[u8]) {
                 }
             }
         }
+    }
+}
+
+/// The server is done. Our region is sealed, or can't be; or the server says something before that is known, which is none of its business.
+fn seal(
+    machine: &mut ClientMachine,
+    unsealed: Unsealed,
+    bytes: &mut Bytes<'_>,
+    said: &[Message],
+) -> Option<Connection> {
+    assert!(!machine.is_connected());
+    match bytes.byte() % 4 {
+        2 => {
+            let refused = machine.sealed(Err(RegionError::Unsealable.into())).unwrap_err();
+            assert_eq!(refused.kind(), "region-unsealed");
+            None
+        }
+        3 => {
+            let (message, fds) = say(bytes, said);
+            assert!(
+                machine.begin(&message, fds).is_err(),
+                "a message was accepted while the region is sealed"
+            );
+            assert!(!machine.is_connected());
+            None
+        }
+        _ => Some(machine.sealed(unsealed.seal()).unwrap()),
     }
 }
 

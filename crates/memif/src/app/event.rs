@@ -16,7 +16,7 @@ pub enum LinkEvent {
     AdminDown(Reason),
     /// An attempt failed: the peer, or we, turned the other away.
     Refused(Reason),
-    /// There is no server. Told when it is news.
+    /// There is no server, or none that can be connected to: [`Error::Denied`]. Told when it is news.
     Unreachable(Error),
     /// The server is out of descriptors or memory to take a client; tries again by itself.
     NotAccepting(Error),
@@ -29,6 +29,7 @@ impl fmt::Display for LinkEvent {
             Self::Down(reason) => write!(f, "link down: {reason}"),
             Self::AdminDown(reason) => write!(f, "link down: {reason}"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
+            Self::Unreachable(error @ Error::Denied { .. }) => write!(f, "can't connect: {error}"),
             Self::Unreachable(error) => write!(f, "no server: {error}"),
             Self::NotAccepting(error) => write!(f, "can't accept a client: {error}"),
         }

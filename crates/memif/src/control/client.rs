@@ -28,7 +28,8 @@ pub struct ClientStep {
 
 /// What a message led to, or will once our region is sealed.
 #[derive(Debug)]
-pub(crate) enum ClientNext {
+pub enum ClientNext {
+    /// It is dealt with.
     Step(ClientStep),
     /// [Seals](Unsealed::seal) it, wherever that may take its time, and tells [how that went](ClientMachine::sealed).
     Seal(Unsealed),
@@ -36,14 +37,14 @@ pub(crate) enum ClientNext {
 
 /// Our region, which the server has mapped by now, and could have us sleep on: see `SealPolicy`.
 #[derive(Debug)]
-pub(crate) struct Unsealed(Option<Arc<Region>>);
+pub struct Unsealed(Option<Arc<Region>>);
 
 impl Unsealed {
     /// May wait for whoever has the file.
     ///
     /// # Errors
     /// A server that has taken care that we can't isn't one to talk to.
-    pub(crate) fn seal(self) -> Result<(), Reason> {
+    pub fn seal(self) -> Result<(), Reason> {
         let sealed = self.0.map_or(Ok(()), |own| own.keep_pages());
         sealed.map_err(|_| RegionError::Unsealable.into())
     }
@@ -116,7 +117,7 @@ impl ClientMachine {
     ///
     /// # Errors
     /// [`Reason`] to disconnect, also if the peer disconnects.
-    pub(crate) fn begin(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<ClientNext, Reason> {
+    pub fn begin(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<ClientNext, Reason> {
         let message = Message::decode(bytes)?;
         let name = message.name();
         if !fds.is_empty() {
@@ -146,10 +147,12 @@ impl ClientMachine {
     ///
     /// # Errors
     /// [`Reason`] to disconnect.
-    pub(crate) fn sealed(&mut self, sealed: Result<(), Reason>) -> Result<Connection, Reason> {
+    pub fn sealed(&mut self, sealed: Result<(), Reason>) -> Result<Connection, Reason> {
         sealed?;
-        match std::mem::replace(&mut self.state, State::Connected) {
+        // Likewise.
+        match std::mem::replace(&mut self.state, State::AwaitHello) {
             State::Sealing(setup, interface) => {
+                self.state = State::Connected;
                 let Setup { memory, server, .. } = *setup;
                 memory.rx.iter().for_each(RxQueue::start);
                 Ok(Connection {

@@ -14,8 +14,7 @@ mod secret;
 mod server;
 mod text;
 
-pub use client::{Announcement, ClientMachine, ClientStep};
-pub(crate) use client::{ClientNext, Unsealed};
+pub use client::{Announcement, ClientMachine, ClientNext, ClientStep, Unsealed};
 pub use config::{Admission, ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
 pub use message::{AddRegion, AddRing, Hello, Init, MESSAGE_SIZE, Message, RING_S2M, VERSION};
 pub(crate) use quota::Lease;

@@ -61,7 +61,7 @@ pub enum ClientEvent {
         /// Why.
         reason: Reason,
     },
-    /// There is no server. Will be tried again; told only when it is news.
+    /// There is no server, or none that can be connected to. Will be tried again; told only when it is news.
     Unreachable {
         /// Why.
         error: Error,

@@ -17,7 +17,7 @@ use super::foreign::{Closing, Share};
 use super::held::Whose;
 use super::interfaces::Interface;
 use super::mapping::{Mapping, Outcome};
-use super::server::{ListenerSettings, ServerEvent};
+use super::server::{Handshake, ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{self, Bound, listen_at};
 use super::{Address, descriptors, later, process, rights};
@@ -220,6 +220,11 @@ impl Listener {
         &self.ended
     }
 
+    /// The connections whose handshake isn't done, the oldest first.
+    pub fn handshakes(&self) -> impl Iterator<Item = Handshake> {
+        self.sessions.handshakes()
+    }
+
     /// Whether regions that clients have announced are being mapped at this moment, which other threads do; [`fd`](Self::fd) becomes
     /// readable as each is done.
     #[must_use]
@@ -339,7 +344,7 @@ impl Listener {
                 .map_err(system("epoll_ctl"))?;
             let peer = channel.credentials();
             let deadline = later(now, self.settings.handshake_timeout);
-            let session = Session { channel, peer, origin, machine, deadline, told: false };
+            let session = Session { channel, peer, origin, machine, since: now, deadline, told: false };
             self.sessions.insert(self.last_token, session);
             self.told = false;
         }
@@ -360,7 +365,7 @@ impl Listener {
     fn refuse(&mut self, channel: &Channel, reason: Reason, events: &mut Vec<ServerEvent>) {
         channel.farewell(&reason);
         *self.ended.entry(reason.kind()).or_default() += 1;
-        events.push(ServerEvent::Refused { id: None, reason });
+        events.push(ServerEvent::Refused { id: None, peer: channel.credentials(), reason });
     }
 
     /// Whether to hear of connections that wait to be accepted.
@@ -436,7 +441,11 @@ impl Listener {
         let id = session.machine.id();
         events.push(match id {
             Some(id) if session.told => ServerEvent::Disconnected { id, reason: reason.clone() },
-            _ => ServerEvent::Refused { id: session.machine.asked(), reason: reason.clone() },
+            _ => ServerEvent::Refused {
+                id: session.machine.asked(),
+                peer: session.peer,
+                reason: reason.clone(),
+            },
         });
         self.close(token, &reason);
     }

@@ -23,6 +23,8 @@ mod rights;
 mod server;
 mod sessions;
 mod socket;
+#[cfg(test)]
+mod testing;
 
 use std::time::{Duration, Instant};
 
@@ -37,4 +39,4 @@ pub use client::{Client, ClientEvent, ClientTiming};
 pub use credentials::Credentials;
 pub use held::{HeldRegion, held_regions};
 pub use listener::Listener;
-pub use server::{ListenerSettings, ServerEvent};
+pub use server::{Handshake, ListenerSettings, ServerEvent};

@@ -1,7 +1,8 @@
 //! How a listener is set, and what it tells.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::Credentials;
 use crate::{Connection, Error, Reason};
 
 /// How a [`Listener`](super::Listener) behaves, besides its interfaces.
@@ -46,6 +47,17 @@ impl Default for ListenerSettings {
     }
 }
 
+/// A connection at a [`Listener`](super::Listener) whose handshake isn't done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Who it is, where the kernel tells.
+    pub peer: Option<Credentials>,
+    /// The interface that it has claimed, if it has come as far: nobody else is let in there meanwhile.
+    pub id: Option<u32>,
+    /// When it was accepted.
+    pub since: Instant,
+}
+
 /// What happened at a [`Listener`](super::Listener).
 #[derive(Debug)]
 pub enum ServerEvent {
@@ -63,6 +75,8 @@ pub enum ServerEvent {
     Refused {
         /// The interface that it asked for, if it came as far; there need be none of that number.
         id: Option<u32>,
+        /// Who it is, where the kernel tells.
+        peer: Option<Credentials>,
         /// Why.
         reason: Reason,
     },

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::Credentials;
 use super::channel::Channel;
 use super::credentials::Origin;
+use super::server::Handshake;
 use crate::control::ServerMachine;
 
 /// One connection.
@@ -16,6 +17,8 @@ pub(super) struct Session {
     pub(super) peer: Option<Credentials>,
     pub(super) origin: Origin,
     pub(super) machine: ServerMachine,
+    /// When it was accepted.
+    pub(super) since: Instant,
     /// When the handshake must be done.
     pub(super) deadline: Instant,
     /// Whether it was told that it is connected.
@@ -59,6 +62,14 @@ impl Sessions {
 
     pub(super) fn tokens(&self) -> Vec<u64> {
         self.list.keys().copied().collect()
+    }
+
+    /// Those that are in their handshake, the oldest first: all have the same time for it.
+    pub(super) fn handshakes(&self) -> impl Iterator<Item = Handshake> {
+        self.handshakes.iter().filter_map(|(_, token)| {
+            let Session { peer, machine, since, .. } = self.list.get(token)?;
+            Some(Handshake { peer: *peer, id: machine.id(), since: *since })
+        })
     }
 
     /// When the first handshake must be done.
@@ -123,7 +134,8 @@ mod tests {
                 let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
                 let deadline = now + Duration::from_secs(token);
                 let channel = Channel::new(ours, &Closing::default());
-                let session = Session { channel, peer: None, origin, machine, deadline, told: false };
+                let session =
+                    Session { channel, peer: None, origin, machine, since: now, deadline, told: false };
                 sessions.insert(token, session);
             }
             assert_eq!(sessions.in_the_way(4), Some(2));

@@ -135,7 +135,11 @@ pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Resul
 /// Connects to an address, without waiting.
 pub(super) fn connect_to(address: &Address) -> Result<OwnedFd, Error> {
     let fd = open_socket(address)?;
-    with_address(address, |sockaddr| connect(&fd, sockaddr)).map_err(failed(address, "connect"))?;
+    let connected = with_address(address, |sockaddr| connect(&fd, sockaddr));
+    connected.map_err(|errno| match (errno, address.name()) {
+        (Errno::ACCESS, SocketName::Path(path)) => Error::Denied { path: path.clone() },
+        (errno, _) => failed(address, "connect")(errno),
+    })?;
     Ok(fd)
 }
 
@@ -149,6 +153,8 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
         Err(Error::Socket { errno: Errno::CONNREFUSED, .. }) => {
             unlink(path).map_err(failed(address, "unlink"))
         }
+        // Nobody can tell whether somebody listens.
+        Err(denied @ Error::Denied { .. }) => Err(denied),
         // Somebody listens, be it by another protocol (PROTOTYPE) or with a full backlog (AGAIN).
         listens => {
             // It may have said something already, with descriptors whose close hangs.

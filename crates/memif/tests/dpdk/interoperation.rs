@@ -33,14 +33,14 @@ fn matrix(how: &str, queues: u16, options: &[&str], of_client: &str, seals: Seal
     let of_client =
         format!("role=client,id=0,socket={},socket-abstract=no,rsize=8{of_client}", paths[0].display());
     let of_server = format!("role=server,id=0,socket={},socket-abstract=no", paths[1].display());
-    let queue_options =
-        [format!("--rxq={queues}"), format!("--txq={queues}"), "--forward-mode=io".into(), "-i".into()];
+    let queue_options = [format!("--rxq={queues}"), format!("--txq={queues}"), "--forward-mode=io".into()];
     let queue_options: Vec<_> = queue_options.iter().map(String::as_str).collect();
-    let mut testpmd = Testpmd::start_with(&[&of_client, &of_server], options, &queue_options);
+    let mut testpmd = Testpmd::serve(&[&of_client, &of_server], options, &queue_options);
     let mut server = accept(listener);
     let queue_config = QueueConfig { rx_queues: queues, tx_queues: queues, ..small_queues() };
     let config = ClientConfig { queues: queue_config, ..ClientConfig::default() };
     let mut client = dial(&Address::path(&paths[1]), config.clone());
+    testpmd.forward();
     for connection in [&server.connection, &client.connection] {
         assert_eq!((connection.rx.len(), connection.tx.len()), (usize::from(queues), usize::from(queues)));
     }
@@ -50,12 +50,13 @@ fn matrix(how: &str, queues: u16, options: &[&str], of_client: &str, seals: Seal
     testpmd.say("stop", "Done.");
     drop(client);
     let mut client = dial(&Address::path(&paths[1]), config);
-    // It throws away what it finds before it says this.
-    testpmd.say("start", "packets/burst=");
+    // It throws away what it finds before that is done.
+    testpmd.forward();
     cells(&format!("{how}, we restarted"), &SIZES[2..], &mut server.connection, &mut client.connection);
+    // Before we go: see above.
+    testpmd.say("stop", "Done.");
     quiet(server);
     quiet(client);
-    testpmd.say("stop", "Done.");
 }
 
 /// Nothing went wrong on the control channel meanwhile.

@@ -124,9 +124,10 @@ fn as_client_of_a_dpdk_server() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memif.sock");
     let device = format!("role=server,id=0,socket={},socket-abstract=no", path.display());
-    let testpmd = Testpmd::start(&device, &["--forward-mode=io"]);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=io"]);
     let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
     let mut ours = dial(&Address::path(&path), config);
+    testpmd.forward();
     assert!(ours.connection.peer.application.as_str().starts_with("DPDK"), "{:?}", ours.connection.peer);
     reflect(&mut ours, &LENGTHS, 1000);
     let statistics = testpmd.finish();
@@ -155,9 +156,11 @@ fn jumbo_frames_are_chained_both_ways() {
     testpmd.finish();
 
     let device = format!("role=server,id=0,socket={},socket-abstract=no", path.display());
-    let testpmd = Testpmd::start(&device, &application);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &application);
     let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
-    reflect(&mut dial(&Address::path(&path), config), &jumbo, 200);
+    let mut ours = dial(&Address::path(&path), config);
+    testpmd.forward();
+    reflect(&mut ours, &jumbo, 200);
     testpmd.finish();
 }
 
@@ -180,10 +183,11 @@ fn smallest_and_largest_rings_and_other_buffers() {
         drop(ours);
 
         let device = format!("role=server,id=0,{socket}");
-        let testpmd = Testpmd::start(&device, &["--forward-mode=io"]);
+        let mut testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=io"]);
         let ring_size = RingSize::from_log2(log2).unwrap();
         let queues = QueueConfig { ring_size, buffer_size, ..small_queues() };
         let mut ours = dial(&Address::path(&path), ClientConfig { queues, ..ClientConfig::default() });
+        testpmd.forward();
         assert_eq!(ours.connection.tx[0].ring_size().log2(), log2);
         reflect(&mut ours, &LENGTHS, 3000);
         testpmd.finish();
@@ -209,19 +213,19 @@ fn several_queues_an_abstract_socket_and_a_secret() {
     drop(ours);
 
     let device = format!("role=server,id=0,socket={name},socket-abstract=yes,secret=s3cret");
-    let testpmd = Testpmd::start(&device, &queues);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &queues);
     let queues = QueueConfig { rx_queues: 2, tx_queues: 2, ..small_queues() };
     let mut without = Client::new(address.clone(), ClientConfig::default(), ClientTiming::default()).unwrap();
     let refusal = |event: &ClientEvent| match event {
         ClientEvent::Refused { reason: Reason::Peer { text, .. } } => Some(text.as_str().to_owned()),
         _ => None,
     };
-    // It listens before it knows its interfaces: "ID not found" is possible at first.
     let wanted = |event: &ClientEvent| refusal(event).is_some_and(|text| text == "Secret required");
     drive(None, &mut [&mut without], |_, h| h[0].iter().any(wanted));
     drop(without);
     let config = ClientConfig { secret: secret(), queues, ..ClientConfig::default() };
     let mut ours = dial(&address, config);
+    testpmd.forward();
     assert_eq!((ours.connection.rx.len(), ours.connection.tx.len()), (2, 2));
     reflect(&mut ours, &LENGTHS, 200);
     testpmd.finish();
@@ -251,9 +255,10 @@ fn a_dpdk_generator_and_a_dpdk_sink() {
     testpmd.finish();
 
     let device = format!("role=server,id=0,socket={},socket-abstract=no", path.display());
-    let testpmd = Testpmd::start(&device, &["--forward-mode=rxonly"]);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=rxonly"]);
     let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
     let mut ours = dial(&Address::path(&path), config);
+    testpmd.forward();
     let packets: Vec<_> = (0..20_000).map(|i| packet(i, 60)).collect();
     send_all(&mut ours.connection.tx[0], &packets);
     let started = Instant::now();
@@ -275,9 +280,10 @@ fn a_dpdk_host_answers_arp_and_ping() {
     let path = directory.path().join("memif.sock");
     let device =
         format!("role=server,id=0,socket={},socket-abstract=no,mac=02:00:00:00:00:02", path.display());
-    let testpmd = Testpmd::start(&device, &["--forward-mode=icmpecho"]);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=icmpecho"]);
     let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
     let mut ours = dial(&Address::path(&path), config);
+    testpmd.forward();
 
     let (us, them) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let arp = |to: [u8; 6],
@@ -367,9 +373,10 @@ fn a_killed_server_that_comes_back_is_found_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memif.sock");
     let device = format!("role=server,id=0,socket={},socket-abstract=no", path.display());
-    let mut testpmd = Testpmd::start(&device, &["--forward-mode=io", "--rxq=4", "--txq=4"]);
+    let mut testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=io", "--rxq=4", "--txq=4"]);
     let queues = QueueConfig { rx_queues: 4, tx_queues: 4, ..small_queues() };
     let mut ours = dial(&Address::path(&path), ClientConfig { queues, ..ClientConfig::default() });
+    testpmd.forward();
     for _ in 0..2 {
         reflect(&mut ours, &LENGTHS, 40);
         drop(testpmd); // killed
@@ -378,8 +385,9 @@ fn a_killed_server_that_comes_back_is_found_again() {
         assert!(matches!(&happened[0][0], ClientEvent::Disconnected { .. }), "{happened:?}");
         // A killed one leaves its socket, which DPDK itself doesn't get out of its way.
         let _ = std::fs::remove_file(&path);
-        testpmd = Testpmd::start(&device, &["--forward-mode=io", "--rxq=4", "--txq=4"]);
+        testpmd = Testpmd::serve(&[&device], &[], &["--forward-mode=io", "--rxq=4", "--txq=4"]);
         ours = connected(client);
+        testpmd.forward();
     }
     reflect(&mut ours, &LENGTHS, 40);
 }
@@ -404,7 +412,7 @@ fn our_server_that_was_restarted_takes_a_dpdk_client_back() {
         testpmd.say("port stop 0", "Done");
         testpmd.say("port start 0", "Done");
         ours = accept(listener);
-        testpmd.say("start", "packets/burst=");
+        testpmd.forward();
     }
     reflect(&mut ours, &LENGTHS, 40);
     testpmd.say("stop", "Done.");

@@ -1,6 +1,6 @@
 //! DPDK's testpmd with one memif port, as a child process.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ pub fn available() -> bool {
 /// A running testpmd. It polls a core, so that only one runs at a time.
 pub struct Testpmd {
     child: Child,
+    /// Whether it takes commands.
+    interactive: bool,
     output: Arc<Mutex<String>>,
     /// What DPDK would leave behind in /run.
     _runtime: tempfile::TempDir,
@@ -34,14 +36,28 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it with these arguments of the memif device and of the application. It forwards once it is
-    /// connected.
+    /// Starts a client with these arguments of the memif device and of the application. It forwards once it is connected.
     pub fn start(device: &str, application: &[&str]) -> Self {
-        Self::start_with(&[device], &[], application)
+        Self::start_with(&[device], &[], &[&["--auto-start"], application].concat())
     }
 
-    /// The same with several devices, and options of DPDK itself.
-    pub fn start_with(devices: &[&str], options: &[&str], application: &[&str]) -> Self {
+    /// Starts a server likewise, with several devices perhaps, and options of DPDK itself; whoever has connected has it
+    /// [forward](Self::forward).
+    ///
+    /// Who connects while it still sets up its queues has it crash: it maps rings of queues that it doesn't have yet. So does who connects
+    /// while it polls them: it works out where a ring is, in a region that isn't mapped yet, before it looks whether there is a connection.
+    pub fn serve(devices: &[&str], options: &[&str], application: &[&str]) -> Self {
+        let testpmd = Self::start_with(devices, options, &[&["-i"], application].concat());
+        testpmd.wait_for("testpmd>");
+        testpmd
+    }
+
+    /// Has one that was started with `-i` forward.
+    pub fn forward(&mut self) {
+        self.say("start", "packets/burst=");
+    }
+
+    fn start_with(devices: &[&str], options: &[&str], application: &[&str]) -> Self {
         static ALONE: OnceLock<Mutex<()>> = OnceLock::new();
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let alone = ALONE.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -64,7 +80,7 @@ impl Testpmd {
             ])
             .args(devices.iter().enumerate().map(|(n, device)| format!("--vdev=net_memif{n},{device}")))
             .args(options)
-            .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
+            .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--disable-link-check"])
             // Else it throws away what it received between connecting and forwarding, which is what a test sent first.
             .arg("--no-flush-rx")
             .args(application)
@@ -75,15 +91,16 @@ impl Testpmd {
             .spawn()
             .unwrap();
         let output = Arc::new(Mutex::new(String::new()));
-        let (stdout, sink) = (child.stdout.take().unwrap(), Arc::clone(&output));
+        let (mut stdout, sink) = (child.stdout.take().unwrap(), Arc::clone(&output));
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let mut sink = sink.lock().unwrap();
-                sink.push_str(&line);
-                sink.push('\n');
+            let mut some = [0; 4096];
+            // Not by lines: its prompt is none.
+            while let Ok(length @ 1..) = stdout.read(&mut some) {
+                sink.lock().unwrap().push_str(&String::from_utf8_lossy(&some[..length]));
             }
         });
-        Self { child, output, _runtime: runtime, _alone: alone }
+        let interactive = application.contains(&"-i");
+        Self { child, interactive, output, _runtime: runtime, _alone: alone }
     }
 
     fn wait_for(&self, text: &str) {
@@ -107,7 +124,8 @@ impl Testpmd {
 
     /// Lets it end and gives what it printed, with the statistics at the end.
     pub fn finish(mut self) -> String {
-        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let end: &[u8] = if self.interactive { b"quit\n" } else { b"\n" };
+        self.child.stdin.take().unwrap().write_all(end).unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{PROGRAM}: {status}: {}", self.output.lock().unwrap());
         self.wait_for("Accumulated forward statistics");

@@ -171,7 +171,7 @@ fn hostile_messages_while_a_region_is_held() {
         });
         assert_eq!((threads("memif-map"), server.listener.in_use().descriptors), (3, theirs + 3));
         let refused = |id| {
-            let for_time = |event: &&ServerEvent| matches!(event, ServerEvent::Refused { id: Some(at), reason: Reason::TimeoutHeld } if *at == id);
+            let for_time = |event: &&ServerEvent| matches!(event, ServerEvent::Refused { id: Some(at), reason: Reason::TimeoutHeld, .. } if *at == id);
             server.told.iter().filter(for_time).count()
         };
         assert_eq!([0, 1, 2].map(|n| refused(INTERFACES + n)), [1; 3], "{:?}", server.told);

@@ -3,9 +3,12 @@
 use std::time::SystemTime;
 
 use ::memif::ring::RingGauge;
-use api::v1::{MemifFaults, MemifHeldRegion, MemifQueue, MemifRefusals, MemifSocket, MemifState};
+use api::v1::{
+    MemifFaults, MemifHandshake, MemifHeldRegion, MemifProcess, MemifQueue, MemifRefusals, MemifRefused,
+    MemifRole, MemifSocket, MemifState,
+};
 
-use super::super::memif::{LinkState, Reasons};
+use super::super::memif::{Away, LinkState, Process, Reasons, TurnedAway, UnderWay};
 use super::super::start::Shared;
 use super::super::workers::Pool;
 use crate::held;
@@ -20,7 +23,12 @@ pub(super) fn all(shared: &Shared) -> Vec<MemifState> {
         .filter_map(|(index, entry)| {
             let PortSpec::Memif(memif) = &entry.spec.port else { return None };
             let worker = |queue| placed(&shared.pool, index, queue);
-            Some(state(&entry.spec.name.to_string(), memif, links.get(index), worker))
+            let mut state = state(&entry.spec.name.to_string(), memif, links.get(index), worker);
+            if memif.role == MemifRole::Server {
+                state.handshake =
+                    links.handshakes(&memif.socket, Some(memif.id)).iter().map(handshake).next();
+            }
+            Some(state)
         })
         .collect();
     list.sort_by(|a, b| a.interface.cmp(&b.interface));
@@ -55,7 +63,7 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         queues.extend(up.rx.iter().enumerate().map(|(at, ring)| queue(true, at, ring)));
         queues.extend(up.tx.iter().enumerate().map(|(at, ring)| queue(false, at, ring)));
     }
-    let credentials = up.and_then(|up| up.peer.credentials);
+    let process = up.map(|up| process(&up.process)).unwrap_or_default();
     MemifState {
         interface: name.into(),
         socket: memif.socket.to_string(),
@@ -65,17 +73,19 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         connected: up.is_some(),
         peer_name: up.map(|up| up.peer.application.to_string()).unwrap_or_default(),
         peer_interface: up.map(|up| up.peer.interface.to_string()).unwrap_or_default(),
-        peer_pid: credentials.and_then(|peer| peer.pid).unwrap_or_default(),
-        peer_uid: credentials.map(|peer| peer.uid),
-        peer_gid: credentials.map(|peer| peer.gid),
-        peer_process: up.and_then(|up| up.process.clone()).unwrap_or_default(),
+        peer_pid: process.pid,
+        peer_uid: process.uid,
+        peer_gid: process.gid,
+        peer_process: process.name,
         mapped_bytes: up.map_or(0, |up| up.mapped),
         queues,
         connects: link.map_or(0, |link| link.connects),
         disconnects: link.map_or(0, |link| link.disconnects),
         last_disconnect: link.and_then(|link| link.last_reason.clone()).unwrap_or_default(),
-        last_disconnect_ns: link.and_then(|link| link.last_time_ns).unwrap_or_default(),
-        refusals: link.map(|link| refusals(&link.refusals)).unwrap_or_default(),
+        last_disconnect_ns: link.and_then(|link| link.last_time).map_or(0, ns),
+        refusals: link.map(|link| refusals(&link.refusals.reasons)).unwrap_or_default(),
+        last_refused: link.and_then(|link| refused(&link.refusals)),
+        handshake: None,
         faults: link.map_or(0, |link| link.faults.values().sum()),
         fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
         held_regions: held::regions(name).map(|(peer, since)| held_region(peer, since)).collect(),
@@ -83,8 +93,26 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
 }
 
 fn held_region(peer: Option<u32>, since: SystemTime) -> MemifHeldRegion {
-    let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    MemifHeldRegion { peer_pid: peer.unwrap_or_default(), since_ns: since.as_nanos() as u64 }
+    MemifHeldRegion { peer_pid: peer.unwrap_or_default(), since_ns: ns(since) }
+}
+
+/// Nanoseconds since 1970.
+fn ns(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+fn process(process: &Process) -> MemifProcess {
+    let Process { pid, name, owner } = process.clone();
+    let (uid, gid) = owner.unzip();
+    MemifProcess { pid: pid.unwrap_or_default(), uid, gid, name: name.unwrap_or_default() }
+}
+
+fn refused(away: &TurnedAway) -> Option<MemifRefused> {
+    away.last.as_ref().map(|Away { peer, reason, time }| MemifRefused {
+        peer: Some(process(peer)),
+        reason: (*reason).into(),
+        time_ns: ns(*time),
+    })
 }
 
 fn faults(counts: &Reasons) -> Vec<MemifFaults> {
@@ -95,11 +123,22 @@ fn refusals(counts: &Reasons) -> Vec<MemifRefusals> {
     counts.iter().map(|(reason, count)| MemifRefusals { reason: (*reason).into(), count: *count }).collect()
 }
 
-/// Sockets at which strangers were turned away.
+fn handshake(under_way: &UnderWay) -> MemifHandshake {
+    let UnderWay { peer, count, .. } = under_way;
+    MemifHandshake { peer: Some(process(peer)), count: *count, since_ns: ns(under_way.since()) }
+}
+
+/// Sockets at which strangers were turned away, or are in the middle of a handshake.
 pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
-    let socket = |(socket, counts): (&SocketName, &Reasons)| MemifSocket {
-        socket: socket.to_string(),
-        refusals: refusals(counts),
+    let links = shared.memifs.links();
+    let socket = |socket: &SocketName| {
+        let away = links.strangers(socket);
+        MemifSocket {
+            socket: socket.to_string(),
+            refusals: away.map(|away| refusals(&away.reasons)).unwrap_or_default(),
+            last_refused: away.and_then(refused),
+            handshakes: links.handshakes(socket, None).iter().map(handshake).collect(),
+        }
     };
-    shared.memifs.links().strangers().map(socket).collect()
+    links.sockets().into_iter().map(socket).collect()
 }

@@ -1,13 +1,18 @@
 //! What is known of memif links, counted and told.
 
-use std::collections::BTreeMap;
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Instant, SystemTime};
 
+use ::memif::io::{Credentials, Handshake};
 use ::memif::ring::RingGauge;
 use ::memif::{Connection, Error, Peer, Reason, RxQueue, TxQueue};
 use graph::port::{Attachment, IfIndex, PortFault};
 
+use super::away::TurnedAway;
+use super::handshakes::{Handshakes, UnderWay};
+use super::process::Process;
 use super::quiet::{Quiet, Subject, Summary, Telling};
+use super::settings;
 use crate::model::spec::SocketName;
 
 /// Something happened to a link.
@@ -35,14 +40,14 @@ pub(in super::super) struct LinkState {
     pub(in super::super) up: Option<Agreed>,
     /// Why it went down last, or why the last peer was refused, or why there is no server.
     pub(in super::super) last_reason: Option<String>,
-    /// When that was, in nanoseconds since 1970.
-    pub(in super::super) last_time_ns: Option<u64>,
+    /// When that was.
+    pub(in super::super) last_time: Option<SystemTime>,
     /// Times that it went down.
     pub(in super::super) disconnects: u64,
     /// Times that it came up.
     pub(in super::super) connects: u64,
     /// Peers turned away, or servers that turned us away.
-    pub(in super::super) refusals: Reasons,
+    pub(in super::super) refusals: TurnedAway,
     /// Links ended because the peer broke the protocol.
     pub(in super::super) faults: Reasons,
 }
@@ -54,8 +59,8 @@ pub(in super::super) struct Agreed {
     pub(in super::super) attachment: Attachment,
     /// The other end.
     pub(in super::super) peer: Peer,
-    /// Name of its process, where that can be read.
-    pub(in super::super) process: Option<String>,
+    /// Its process.
+    pub(in super::super) process: Process,
     /// Rings that we receive from.
     pub(in super::super) rx: Vec<RingGauge>,
     /// Rings that we send to.
@@ -69,7 +74,8 @@ pub(in super::super) struct Agreed {
 pub(in super::super) struct Links {
     states: BTreeMap<IfIndex, LinkState>,
     /// Peers that were turned away before they could be told apart by interface.
-    strangers: BTreeMap<SocketName, Reasons>,
+    strangers: BTreeMap<SocketName, TurnedAway>,
+    handshakes: Handshakes,
     quiet: Quiet,
 }
 
@@ -89,6 +95,7 @@ impl Links {
     /// Nobody listens at a socket any more.
     pub(super) fn close_socket(&mut self, socket: &SocketName) {
         self.strangers.remove(socket);
+        self.handshakes.forget(socket);
         self.quiet.forget(&Subject::Socket(socket.to_string()));
     }
 
@@ -97,9 +104,24 @@ impl Links {
         self.states.get(&index)
     }
 
-    /// Peers that were turned away before they could be told apart by interface, by socket.
-    pub(in super::super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Reasons)> {
-        self.strangers.iter()
+    /// Sockets at which peers were turned away, or are in the middle of a handshake, that can't be told apart by interface.
+    pub(in super::super) fn sockets(&self) -> BTreeSet<&SocketName> {
+        self.strangers.keys().chain(self.handshakes.sockets()).collect()
+    }
+
+    /// Peers that were turned away at a socket before they could be told apart by interface.
+    pub(in super::super) fn strangers(&self, socket: &SocketName) -> Option<&TurnedAway> {
+        self.strangers.get(socket)
+    }
+
+    /// Who is in the middle of a handshake at a socket, and has claimed interface `id` there, or none yet.
+    pub(in super::super) fn handshakes(&self, socket: &SocketName, id: Option<u32>) -> Vec<UnderWay> {
+        self.handshakes.of(socket, id)
+    }
+
+    /// Who is in the middle of a handshake at a socket now.
+    pub(super) fn shake(&mut self, socket: &SocketName, now: impl Iterator<Item = Handshake>) {
+        self.handshakes.set(socket, now);
     }
 
     /// A link is up.
@@ -111,7 +133,8 @@ impl Links {
     ) -> Option<LinkChange> {
         let state = self.states.get_mut(&index)?;
         state.connects += 1;
-        let process = connection.peer.credentials.and_then(|peer| peer.pid).and_then(process_name);
+        let process = Process::of(connection.peer.credentials);
+        let pid = process.pid.unwrap_or_default();
         let agreed = Agreed {
             attachment,
             peer: connection.peer.clone(),
@@ -121,7 +144,6 @@ impl Links {
             mapped: mapped(&connection),
         };
         let (rx, tx) = (agreed.rx.len(), agreed.tx.len());
-        let pid = connection.peer.credentials.and_then(|peer| peer.pid).unwrap_or_default();
         let subject = state.subject();
         let many = self.quiet.kinds(&subject, Telling::LinkUp) >= PROCESSES;
         let kind = if many { "others".into() } else { format!("pid {pid}") };
@@ -162,39 +184,44 @@ impl Links {
         ends
     }
 
-    /// A peer was turned away. `index`: it asked for that interface.
+    /// This peer was turned away. `index`: it asked for that interface.
     pub(super) fn turned_away(
         &mut self,
         socket: &SocketName,
         index: Option<IfIndex>,
         id: Option<u32>,
+        peer: Option<Credentials>,
         reason: &Reason,
     ) {
-        let kind = reason.kind();
+        let (kind, peer, remedy) = (reason.kind(), Process::of(peer), settings::remedy(reason));
         let state = index.and_then(|index| self.states.get_mut(&index));
         let refusals = match state {
             Some(state) => {
                 // While another peer is connected, what is told of the link is its business.
                 if state.up.is_none() {
-                    state.say(reason.to_string());
+                    state.say(
+                        remedy.map_or_else(|| reason.to_string(), |remedy| format!("{reason}: {remedy}")),
+                    );
                 }
                 &mut state.refusals
             }
             None => self.strangers.entry(socket.clone()).or_default(),
         };
-        *refusals.entry(kind).or_default() += 1;
+        let line = format!("{reason}, said to {peer}");
+        let (pid, process, (uid, gid)) = (peer.pid, peer.name.clone(), peer.owner.unzip());
+        refusals.add(kind, Some(peer));
         let state = index.and_then(|index| self.states.get(&index));
         let subject = state.map_or_else(|| Subject::Socket(socket.to_string()), LinkState::subject);
-        if self.quiet.tell(Instant::now(), subject, Telling::Refused, kind, &reason.to_string()) {
+        if self.quiet.tell(Instant::now(), subject, Telling::Refused, kind, &line) {
             let name = state.map(|state| state.name.as_str());
-            tracing::warn!(%socket, interface = name, id, %reason, "a memif peer was turned away");
+            tracing::warn!(%socket, interface = name, id, %reason, remedy, pid, process, uid, gid, "a memif peer was turned away");
         }
     }
 
     /// The server turned us away.
     pub(super) fn refused(&mut self, index: IfIndex, reason: &Reason) {
         let Some(state) = self.states.get_mut(&index) else { return };
-        *state.refusals.entry(reason.kind()).or_default() += 1;
+        state.refusals.add(reason.kind(), None);
         state.say(reason.to_string());
         let line = reason.to_string();
         if self.quiet.tell(Instant::now(), state.subject(), Telling::Refused, reason.kind(), &line) {
@@ -247,16 +274,8 @@ impl LinkState {
 
     /// Why there is no link, as of now.
     fn say(&mut self, reason: String) {
-        self.last_reason = Some(reason);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        self.last_time_ns = now.ok().map(|time| time.as_nanos() as u64);
+        (self.last_reason, self.last_time) = (Some(reason), Some(SystemTime::now()));
     }
-}
-
-/// What the process calls itself, while it is there and may be looked at.
-fn process_name(pid: u32) -> Option<String> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_string())
 }
 
 fn mapped(connection: &Connection) -> u64 {

@@ -29,8 +29,8 @@ pub(super) fn of_server(
             tracing::error!(%socket, %error, "memif peers can't be accepted");
             None
         }
-        ServerEvent::Refused { id, reason } => {
-            links.turned_away(socket, id.and_then(|id| ids.get(&id)).copied(), id, &reason);
+        ServerEvent::Refused { id, peer, reason } => {
+            links.turned_away(socket, id.and_then(|id| ids.get(&id)).copied(), id, peer, &reason);
             None
         }
     }

@@ -1,11 +1,13 @@
-//! Lines of the log that peers can cause as often as they like: the first is written, the next ones are counted.
+//! Lines of the log that peers can cause as often as they like: the first ones are written, the next ones are counted.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
-/// How often one kind of line is written at most.
+/// How often lines of one kind are summed up at most.
 const PERIOD: Duration = Duration::from_secs(10);
+/// Lines of one kind that are written at once, before more of them are kept back: who sees a link go down twice sees it when it does.
+const AT_ONCE: u32 = 3;
 
 /// What a line is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +47,8 @@ pub(super) struct Quiet(BTreeMap<(Subject, Telling, String), Told>);
 struct Told {
     /// The end of the period.
     until: Instant,
+    /// Lines that may still be written in it.
+    left: u32,
     /// Lines kept back in it.
     kept_back: u64,
     /// The last of them.
@@ -79,12 +83,17 @@ impl Quiet {
         match self.0.entry((subject, telling, kind.to_string())) {
             Entry::Occupied(mut told) => {
                 let told = told.get_mut();
+                if told.left > 0 {
+                    told.left -= 1;
+                    return true;
+                }
                 told.kept_back += 1;
                 line.clone_into(&mut told.last);
                 false
             }
             Entry::Vacant(place) => {
-                place.insert(Told { until: now + PERIOD, kept_back: 0, last: String::new() });
+                let (until, left) = (now + PERIOD, AT_ONCE - 1);
+                place.insert(Told { until, left, kept_back: 0, last: String::new() });
                 true
             }
         }
@@ -100,7 +109,7 @@ impl Quiet {
         self.0.retain(|key, _| key.0 != *subject);
     }
 
-    /// What was kept back in periods that have ended. Another one begins where there was something.
+    /// What was kept back in periods that have ended. Another one, in which no line is written at once, begins where there was something.
     pub(super) fn summaries(&mut self, now: Instant) -> Vec<Summary> {
         let mut summaries = Vec::new();
         self.0.retain(|(subject, telling, kind), told| {
@@ -125,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_then_a_count_per_period() {
+    fn some_lines_then_a_count_per_period() {
         let (mut quiet, start) = (Quiet::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let of = |name: &str| Subject::Interface(name.into());
@@ -136,6 +145,9 @@ mod tests {
         assert!(quiet.tell(at(0), of("b"), refused, "mode", "another subject"));
         assert!(quiet.tell(at(0), Subject::Socket("a".into()), refused, "mode", "a socket of that name"));
         assert_eq!((quiet.kinds(&of("a"), refused), quiet.kinds(&of("a"), Telling::Fault)), (2, 1));
+        for line in ["second", "third"] {
+            assert!(quiet.tell(at(0), of("a"), refused, "mode", line), "few are told at once");
+        }
         for second in 1..10 {
             assert!(!quiet.tell(at(second), of("a"), refused, "mode", &format!("at {second}")));
             assert_eq!(quiet.summaries(at(second)), []);
@@ -154,7 +166,9 @@ mod tests {
         assert_eq!(quiet.summaries(at(20)), [summary(1, "again")]);
         // It has ended: after a silent period the next is written at once.
         assert_eq!(quiet.summaries(at(30)), []);
-        assert!(quiet.tell(at(31), of("a"), refused, "mode", "anew"));
+        for line in ["anew", "once more", "a third time"] {
+            assert!(quiet.tell(at(31), of("a"), refused, "mode", line));
+        }
         assert!(!quiet.tell(at(31), of("a"), refused, "mode", "and again"));
         quiet.forget(&of("a"));
         assert!(quiet.tell(at(31), of("a"), refused, "mode", "another one of that name"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::memif::control::Text;
 use ::memif::io::{Address, ListenerSettings};
-use ::memif::region::{HugePages, SealPolicy};
+use ::memif::region::{HugePages, RegionError, SealPolicy};
 use ::memif::{Admission, ClientConfig, Mode, Pool, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use api::v1::{MemifMode, MemifPeerMemory};
 
@@ -117,6 +117,19 @@ fn admission(access: &Access) -> Admission {
 /// What a peer is told whose interface is deleted.
 pub(super) fn deleted() -> Reason {
     Reason::Local(Text::new("interface deleted"))
+}
+
+/// What the operator can do about a peer that is turned away, where a setting of the interface is the reason.
+pub(super) fn remedy(reason: &Reason) -> Option<&'static str> {
+    match reason {
+        Reason::Region(RegionError::Unsealed) => {
+            Some("peer_memory = \"any\" takes such memory, of a peer that may keep a worker waiting")
+        }
+        Reason::Region(RegionError::Unsealable | RegionError::SealedAgainstWriting) => {
+            Some("peer_memory = \"shared\" takes such memory, of a peer that may keep a worker waiting")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -253,6 +253,7 @@ impl Sockets {
                 Ok(events) => {
                     let change = |event| news::of_server(event, name, ids, &mut lock(), &attachments);
                     changes.extend(events.into_iter().filter_map(change));
+                    lock().shake(name, listener.handshakes());
                 }
                 Err(error) => tracing::error!(socket = %name, %error, "the memif socket can't be served"),
             },

@@ -95,7 +95,7 @@ fn workers_see_all_of_a_batch_or_nothing() {
     let seen = turn(&look);
     let red = seen.get(1).unwrap();
     let mut met = Vec::new();
-    seen.acls.explain(&red.acls, &question(), |list, _| met.push((list.acl.name.to_string(), list.rule)));
+    seen.acls.explain(&red.acls, &question(), |_, list, _| met.push((list.acl.name.to_string(), list.rule)));
     assert_eq!(met, [("web".into(), Some(0)), ("web".into(), Some(0))], "the tenant's, and the endpoint's");
     let key =
         tables::session::Key::of(0, IpProtocol::UDP.0, question().source, ("10.96.0.1".parse().unwrap(), 53));

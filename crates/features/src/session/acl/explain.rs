@@ -32,9 +32,9 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
     }
     let tenants = meeting.tenants();
     let (mut met, mut redirected) = (Vec::new(), false);
-    let explained = tenants.acls.explain(&meeting.tenant.acls, &question, |list, answers| {
+    let explained = tenants.acls.explain(&meeting.tenant.acls, &question, |place, list, answers| {
         redirected |= list.action == Some(Action::Redirect) && !answers;
-        met.push((Object::Acl(Arc::clone(&list.acl.name), list.rule), said(&list, answers)));
+        met.push((Object::Acl(Arc::clone(&list.acl.name), list.rule), said(place, &list, answers)));
     });
     if met.is_empty() {
         return meeting.passes("no list is asked");
@@ -55,8 +55,8 @@ fn reason(drop: Drop) -> &'static str {
 }
 
 /// Whose list it is, and what it says.
-fn said(met: &Met<'_>, answers: bool) -> String {
-    let whose = match met.place {
+fn said(place: Place, met: &Met<'_>, answers: bool) -> String {
+    let whose = match place {
         Place::Tenant => "tenant",
         Place::Egress => "egress of the sender",
         Place::Ingress => "ingress of the receiver",

@@ -182,8 +182,6 @@ impl Question {
 /// A list was asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Met<'a> {
-    /// Where.
-    pub place: Place,
     /// Which.
     pub acl: &'a Acl,
     /// The rule that the session met; `None`: none.
@@ -229,14 +227,14 @@ impl Acls {
         self.prefixes.len()
     }
 
-    /// Asks the lists at some places, in order, until one denies. `met` is told of each.
+    /// Asks the lists at some places, in order, until one denies. `met` is told of each, and where.
     pub(super) fn ask(
         &self,
         tenant: &[u32],
         question: &Question,
         places: Places,
         asking: &mut Asking,
-        mut met: impl FnMut(Met<'_>),
+        mut met: impl FnMut(Place, Met<'_>),
     ) -> Decision {
         let Question { context, source, destination, .. } = *question;
         let bound = |(address, _): Endpoint| match self.endpoints.is_empty() {
@@ -258,7 +256,7 @@ impl Acls {
             let behind = &*behind.get_or_insert_with(|| {
                 [source.0, destination.0].map(|address| self.prefixes.behind(address))
             });
-            match self.of_lists(lists, place, (question, behind), asking, &mut met) {
+            match self.of_lists(lists, (question, behind), asking, &mut |list: Met<'_>| met(place, list)) {
                 Action::Deny => {
                     decision.denied = Some(place);
                     break;
@@ -275,7 +273,6 @@ impl Acls {
     fn of_lists(
         &self,
         lists: &[u32],
-        place: Place,
         (question, [sources, destinations]): (&Question, &[Behind<'_>; 2]),
         asking: &mut Asking,
         met: &mut impl FnMut(Met<'_>),
@@ -300,7 +297,7 @@ impl Acls {
                 Some(rule) => acl.action(rule as usize),
                 None => acl.otherwise,
             };
-            met(Met { place, acl, rule, action });
+            met(Met { acl, rule, action });
             if let Some(action) = action {
                 return action;
             }
@@ -319,28 +316,31 @@ impl Acls {
         let behind = [question.source.0, question.destination.0].map(|address| self.prefixes.behind(address));
         let mut lists = lists;
         lists.position(|list| {
-            let action = self.of_lists(&[list], Place::Tenant, (question, &behind), asking, &mut met);
+            let action = self.of_lists(&[list], (question, &behind), asking, &mut met);
             action != Action::Deny
         })
     }
 
-    /// What would become of a session, and of its answers: nothing is counted. `met` is told of each list that is asked; second: whether about the answers.
+    /// What would become of a session, and of its answers: nothing is counted. `met` is told of each list that is asked, and where; third: whether about the answers.
     pub fn explain(
         &self,
         tenant: &[u32],
         question: &Question,
-        mut met: impl FnMut(Met<'_>, bool),
+        mut met: impl FnMut(Place, Met<'_>, bool),
     ) -> Explained {
         let mut asking = Asking::default();
-        let first = self.ask(tenant, question, Places::ALL, &mut asking, |list| met(list, false));
+        let first =
+            self.ask(tenant, question, Places::ALL, &mut asking, |place, list| met(place, list, false));
         if let Some(place) = first.denied {
             return Explained::Denied(place);
         }
         if first.permitted.is_empty() {
             return Explained::Passes;
         }
-        let again = self
-            .ask(tenant, &question.turned(), first.permitted.turned(), &mut asking, |list| met(list, true));
+        let again =
+            self.ask(tenant, &question.turned(), first.permitted.turned(), &mut asking, |place, list| {
+                met(place, list, true)
+            });
         again.denied.map_or(Explained::Passes, Explained::AnswersDenied)
     }
 }

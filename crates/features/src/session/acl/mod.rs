@@ -305,6 +305,6 @@ impl Asked<'_> {
         } else {
             question
         };
-        self.acls.ask(&self.tenant.acls, &question, places, asking, |met| met.acl.count(met.rule))
+        self.acls.ask(&self.tenant.acls, &question, places, asking, |_, met| met.acl.count(met.rule))
     }
 }

@@ -2,6 +2,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::io::testing::eventually;
 
 /// Whatever other tests do.
 fn errands(bounds: Bounds) -> Errands<u32> {
@@ -15,14 +16,6 @@ fn hang(errands: &Errands<u32>, of: u32) -> Sender<()> {
         let _ = hangs.recv();
     });
     end
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Whoever panics has not done what he should, and everybody else's errands are done, also those of the same line.

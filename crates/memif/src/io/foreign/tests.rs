@@ -1,8 +1,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::super::errands::THREADS;
 use super::*;
+use crate::io::testing::eventually;
 
 const MOST: usize = Bounds::USUAL.most;
 const SHARE: usize = Bounds::USUAL.share;
@@ -96,14 +97,6 @@ impl Closing {
         let (end, hangs) = channel();
         self.close(Hangs(hangs), descriptors);
         end
-    }
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

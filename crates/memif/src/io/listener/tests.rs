@@ -26,10 +26,11 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
     let mut second = client();
     second.process(now);
     let told = listener.process(now).unwrap();
-    assert!(
-        matches!(told[..], [ServerEvent::Refused { id: None, reason: Reason::HangingDescriptors }]),
-        "{told:?}"
-    );
+    let [ServerEvent::Refused { id: None, peer: Some(peer), reason: Reason::HangingDescriptors }] = told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!(peer.pid, Some(std::process::id()));
     let told = second.process(now);
     let [ClientEvent::Refused { reason }] = &told[..] else { panic!("{told:?}") };
     assert!(reason.to_string().contains("descriptors sent before are not closed yet"), "{reason}");
@@ -121,7 +122,7 @@ fn hostile_client_that_is_gone_as_it_is_connected_is_closed_elsewhere() {
     let hangs = listener.closing.of(us).hang();
     let told = listener.process(now).unwrap();
     assert!(
-        matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed }]),
+        matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed, .. }]),
         "CONNECTED can't be said: {told:?}"
     );
     assert_eq!(listener.in_use().descriptors, all, "it is closed by who serves everybody");
@@ -155,7 +156,10 @@ fn a_client_that_is_gone_while_its_region_is_mapped_is_noticed() {
     }
     drop(first);
     let told = listener.process(started).unwrap();
-    assert!(matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed }]), "{told:?}");
+    assert!(
+        matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed, .. }]),
+        "{told:?}"
+    );
     let (mut next, mut refused) = (client(), Vec::new());
     while refused.is_empty() {
         assert!(started.elapsed() < Duration::from_secs(60), "nobody turns it away");

@@ -67,7 +67,7 @@ fn answers_are_asked_about_where_the_session_was_permitted() {
         let mut asked = Vec::new();
         let explained = filters
             .acls()
-            .explain(&[], &question, |met, back| asked.push((met.acl.name.to_string(), met.rule, back)));
+            .explain(&[], &question, |_, met, back| asked.push((met.acl.name.to_string(), met.rule, back)));
         assert!(matches!(explained, Explained::AnswersDenied(_)), "{explained:?}");
         let names = [("dns", Some(0), false), ("dns-only-there", Some(0), false), ("web", None, true)];
         assert_eq!(asked, names.map(|(name, rule, back)| (name.to_string(), rule, back)));
