@@ -175,7 +175,7 @@ impl Engine {
         let pool = Arc::new(Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?);
         let directory = Arc::new(Directory::new());
         let macs = Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?);
-        let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
+        let routing = Routing::new(&plan, &mut publisher, options)?;
         let neighbours = routing.shared_neighbours();
         let core = Core {
             plan: Arc::clone(&plan),
