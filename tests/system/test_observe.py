@@ -22,7 +22,10 @@ def two(lab):
     return a, b
 
 
-@pytest.mark.parametrize("what", ["interface", "runtime", "drops", "fib", "neighbor", "bridge", "memif", "graph", "version", "trace"])
+SUBJECTS = ["interface", "runtime", "drops", "fib", "adjacency", "neighbor", "bridge", "memif", "graph", "version", "trace"]
+
+
+@pytest.mark.parametrize("what", SUBJECTS)
 def test_everything_is_shown_for_people_and_programs(two, daemon, what):
     assert isinstance(daemon.show(what), dict)
     assert daemon.cli("show", what).stdout.strip()

@@ -44,6 +44,8 @@ enum Counters {
     Runtime,
     /// Those of show drops
     Drops,
+    /// Those of show adjacency
+    Adjacency,
 }
 
 /// Clears.
@@ -56,6 +58,7 @@ pub(crate) async fn run(context: &Context, args: &ClearArgs) -> Result<Exit, Err
                     interfaces: which.contains(&Counters::Interface),
                     runtime: which.contains(&Counters::Runtime),
                     drops: which.contains(&Counters::Drops),
+                    adjacencies: which.contains(&Counters::Adjacency),
                 })
                 .await
                 .doing("clear counters")?;

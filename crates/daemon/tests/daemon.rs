@@ -10,11 +10,11 @@ use api::client::connect;
 use api::text::Words as _;
 use api::v1::quiver_client::QuiverClient;
 use api::v1::{
-    ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest, ClearSessionsRequest, Config,
-    DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest, JudgeSessionsRequest, Kind,
-    MemifRequest, NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionEventKind,
-    SessionEventsRequest, SessionFilter, SessionVerdict, SessionsRequest, TenantsRequest, TraceAddRequest,
-    TraceClearRequest, TraceShowRequest, VersionRequest, WatchRequest,
+    AdjacenciesRequest, ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest,
+    ClearSessionsRequest, Config, DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest,
+    JudgeSessionsRequest, Kind, MemifRequest, NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest,
+    SessionEventKind, SessionEventsRequest, SessionFilter, SessionVerdict, SessionsRequest, TenantsRequest,
+    TraceAddRequest, TraceClearRequest, TraceShowRequest, VersionRequest, WatchRequest,
 };
 use common::{FIB_ENTRIES, Glass, SESSIONS, World, deletes, upserts};
 use quiverd::daemon::{DaemonError, run};
@@ -239,6 +239,11 @@ async fn the_engine_is_asked_what_the_client_asks() {
     assert_eq!(client.judge_sessions(request).await.unwrap().into_inner().judged, 2);
     assert!(daemon.glass.take_asked().contains(&"judge sessions of \"red\": DropRest".to_owned()));
     assert!(client.memif(MemifRequest::default()).await.unwrap().into_inner().memifs[0].connected);
+    let adjacencies = |interface: &str| AdjacenciesRequest { interface: interface.into() };
+    assert_eq!(client.adjacencies(adjacencies("")).await.unwrap().into_inner().adjacencies.len(), 3);
+    let of_b = client.adjacencies(adjacencies("b")).await.unwrap().into_inner().adjacencies;
+    assert_eq!(of_b.iter().map(|one| one.packets).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(client.adjacencies(adjacencies("ghost")).await.unwrap_err().code(), Code::NotFound);
     assert_eq!(client.runtime(RuntimeRequest {}).await.unwrap().into_inner().workers[0].packets, 600);
     assert_eq!(client.drops(DropsRequest {}).await.unwrap().into_inner().drops[0].reason, "bad-checksum");
     assert_eq!(client.graph(GraphRequest {}).await.unwrap().into_inner().nodes[0].name, "drop");
@@ -283,8 +288,8 @@ async fn the_engine_is_asked_what_the_client_asks() {
     assert_eq!(
         daemon.glass.take_asked(),
         [
-            "clear true true true",
-            "clear false false true",
+            "clear true true true true",
+            "clear false false true false",
             "trace 10 from None",
             "trace 1 from Some(\"ghost\")",
             "trace clear",
@@ -317,6 +322,9 @@ async fn metrics_are_served_and_nothing_else() {
         "quiver_node_clocks_total{worker=\"0\",node=\"ip4-lookup\"} 9000",
         "quiver_drops_total{node=\"ip4-input\",reason=\"bad-checksum\",severity=\"invalid\",interface=\"\"} 5",
         "quiver_neighbors{interface=\"a\",phase=\"reachable\"} 1",
+        "quiver_adjacencies{interface=\"b\"} 2",
+        "quiver_adjacency_packets_total{interface=\"a\",address=\"10.0.0.2\"} 3",
+        "quiver_adjacency_bytes_total{interface=\"b\",address=\"\"} 256",
         "quiver_node_events_total{node=\"icmp4-error\",event=\"icmp-limited\"} 6",
         "quiver_memif_disconnects_total{interface=\"a\"} 4",
         "quiver_memif_held_regions{interface=\"a\"} 2",
@@ -325,6 +333,7 @@ async fn metrics_are_served_and_nothing_else() {
     ] {
         assert!(body.lines().any(|found| found == line), "{line} is missing in:\n{body}");
     }
+    assert!(!body.contains("address=\"10.0.1.2\""), "of thousands of next hops each has no series:\n{body}");
     daemon.client.apply(deletes(&[(Kind::Route, "198.51.100.0/24")])).await.unwrap();
     let answer = daemon.scrape("GET /metrics HTTP/1.1\r\n\r\n").await;
     assert!(answer.contains("quiver_objects{kind=\"route\",state=\"pending\"} 0"), "it is counted anew");

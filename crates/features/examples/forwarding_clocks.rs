@@ -1,11 +1,11 @@
 //! What the forwarding nodes cost: TSC clocks per packet, node by node, for 64-byte packets in vectors of 256.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6]
+//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6] [next hops]
 //! ```
 //!
-//! Routes lie side by side (/24 and /48); `internet` instead of their number stands for an IPv6 table of the Internet's shape, whose packets
-//! go to half a million addresses.
+//! Routes lie side by side (/24 and /48), and lead to the next hops (one by default, at most 200) in turn; `internet` instead of their
+//! number stands for an IPv6 table of the Internet's shape, whose packets go to half a million addresses.
 //!
 //! Packets are made in memory and end in a sink, so that the figures are those of the nodes in a warm cache; what a port
 //! costs is measured with real ports.
@@ -37,11 +37,12 @@ fn main() {
         _ => Shape::Side(number(0).unwrap_or(1).max(1)),
     };
     let rounds = number(1).unwrap_or(20_000);
+    let hops = number(4).unwrap_or(1).clamp(1, 200) as u8;
     let tiers = Tier::available().into_iter();
     for tier in tiers.filter(|tier| words.get(2).is_none_or(|only| only == tier.name())) {
         for v6 in [false, true] {
             if words.get(3).is_none_or(|only| (only == "6") == v6) && (v6 || shape != Shape::Internet) {
-                measure(tier, v6, shape, rounds);
+                measure(tier, v6, shape, rounds, hops);
             }
         }
     }
@@ -56,7 +57,7 @@ enum Shape {
     Internet,
 }
 
-fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32) {
+fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8) {
     let mut bench = Bench::new(tier);
     let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
     let address = |index: IfIndex, host: u8| -> IpAddr {
@@ -82,8 +83,11 @@ fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32) {
         bench.chain("ip6-unicast", index, &[], "ip6-lookup");
         or_exit(forwarding.set_interface(index, Some(&interface)));
     }
-    or_exit(forwarding.set_neighbour(2, address(2, 2), Some(MacAddr([2, 0, 0, 0, 2, 2]))));
-    let via = [Path::from(Via::Address { address: address(2, 2), interface: None })];
+    let routers = 2..2 + hops;
+    for router in routers.clone() {
+        or_exit(forwarding.set_neighbour(2, address(2, router), Some(MacAddr([2, 0, 0, 0, 2, router]))));
+    }
+    let via = |router| [Path::from(Via::Address { address: address(2, router), interface: None })];
     let target = |n: u32| -> IpAddr {
         let bits = 0x0a00_0000 + n * 256 % 0x0100_0000;
         if v6 {
@@ -97,9 +101,9 @@ fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32) {
         Shape::Side(routes) => (0..routes).map(side_by_side).collect(),
         Shape::Internet => internet(),
     };
-    for (network, len) in &networks {
+    for ((network, len), router) in networks.iter().zip(routers.cycle()) {
         let prefix = or_exit(Prefix::covering(*network, *len));
-        or_exit(forwarding.add_route(0, prefix, &via));
+        or_exit(forwarding.add_route(0, prefix, &via(router)));
     }
     bench.commit(&mut forwarding);
     let mut random = Random(1);

@@ -4,6 +4,7 @@
 //! answers some time apart (`--interval`), in which case rates are shown.
 
 mod acl;
+mod adjacency;
 mod bridge;
 mod copying;
 mod drops;
@@ -81,6 +82,18 @@ enum Subject {
         #[arg(long, value_name = "NAME", default_value = api::names::DEFAULT_VRF)]
         #[arg(add = ArgValueCandidates::new(candidates::vrfs))]
         vrf: String,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Whom routes lead to, and how many packets and bytes have been sent there
+    ///
+    /// NEXT HOP: a neighbour; direct: whoever is at the interface's other end. REWRITE: what is put in front of packets; unresolved while the neighbour's
+    /// address isn't known. BYTES: with what is put in front.
+    #[command(aliases = ["adjacencies", "adj"])]
+    Adjacency {
+        /// Interface; left out: all
+        #[arg(value_name = "INTERFACE", add = ArgValueCandidates::new(candidates::interfaces))]
+        interface: Option<String>,
         #[command(flatten)]
         options: ShowOptions,
     },
@@ -244,6 +257,9 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         }
         Subject::Fib { which, vrf, options } => {
             show(context, options, &fib::Fib::new(vrf, which.as_deref())?).await
+        }
+        Subject::Adjacency { interface, options } => {
+            show(context, options, &adjacency::Adjacencies { interface: interface.clone() }).await
         }
         Subject::Neighbor { interface, options } => {
             show(context, options, &neighbor::Neighbors { interface: interface.clone() }).await

@@ -85,6 +85,10 @@ impl Quiver for Recorded {
         Ok(Response::new(parts(answers::fib(&request.into_inner()))))
     }
 
+    async fn adjacencies(&self, _: Request<AdjacenciesRequest>) -> Answer<AdjacenciesResponse> {
+        Ok(Response::new(AdjacenciesResponse::default()))
+    }
+
     async fn neighbors(&self, _: Request<NeighborsRequest>) -> Answer<NeighborsResponse> {
         Ok(Response::new(NeighborsResponse::default()))
     }

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use api::v1::{
-    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
-    ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
-    GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
-    RuntimeResponse, SessionEventsRequest, SessionEventsResponse, SessionFilter, SessionState,
+    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, AdjacencyState, BridgeState, CaptureRequest,
+    CaptureResponse, ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse,
+    FibEntry, GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState,
+    PolicerState, RuntimeResponse, SessionEventsRequest, SessionEventsResponse, SessionFilter, SessionState,
     SessionVerdict, TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
@@ -31,6 +31,8 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// [`InspectError::NotFound`] if there is no such VRF, prefix, or entry for an address.
     fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError>;
+    /// Whom next hops lead to, ordered by interface and address.
+    fn adjacencies(&self) -> Vec<AdjacencyState>;
     /// All neighbours, ordered by interface and address.
     fn neighbors(&self) -> Vec<NeighborState>;
     /// All bridges, ordered by name.

@@ -12,10 +12,12 @@ use graph::plan::Plan;
 use graph::port::IfIndex;
 use graph::publish::Publisher;
 use memory::clock::nanoseconds;
+use tables::fib::DEFAULT_CAPACITY as FIB_BYTES;
 use wire::MacAddr;
 
 use super::core::Core;
 use super::directory::Inventory;
+use super::start::EngineOptions;
 use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
 use crate::model::{Flaw, Key, Name, ResolvedHop, ResolvedPaths, ResolvedSplit, RouteKey, Via};
@@ -37,12 +39,10 @@ impl Routing {
     pub(super) fn new(
         plan: &Plan,
         publisher: &mut Publisher,
-        fib_bytes: Option<usize>,
+        options: &EngineOptions,
     ) -> Result<Self, ForwardingError> {
-        let mut forwarding = match fib_bytes {
-            None => Forwarding::new(&plan.schema)?,
-            Some(bytes) => Forwarding::with_capacity(&plan.schema, bytes)?,
-        };
+        let bytes = options.fib_bytes.unwrap_or(FIB_BYTES);
+        let mut forwarding = Forwarding::with_capacity(&plan.schema, options.cores.len(), bytes)?;
         forwarding.commit(publisher)?;
         Ok(Self {
             forwarding,

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use ::memif::region::HugePages;
 use copy::{CopyOptions, Engines, SetupError};
+use features::ip::control::Adjacencies;
 use features::neighbour::control::Neighbours;
 use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
@@ -117,6 +118,8 @@ pub(super) struct Shared {
     pub(super) directory: Arc<Directory>,
     /// The address table of all bridges: the same through all versions of the tables.
     pub(super) macs: Arc<MacTable>,
+    /// Whom next hops lead to.
+    pub(super) adjacencies: Adjacencies,
     neighbours: Arc<Mutex<Neighbours>>,
     core: Mutex<Core>,
     baseline: Mutex<Baseline>,
@@ -175,8 +178,8 @@ impl Engine {
         let pool = Arc::new(Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?);
         let directory = Arc::new(Directory::new());
         let macs = Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?);
-        let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
-        let neighbours = routing.shared_neighbours();
+        let routing = Routing::new(&plan, &mut publisher, options)?;
+        let (adjacencies, neighbours) = (routing.forwarding.adjacencies(), routing.shared_neighbours());
         let core = Core {
             plan: Arc::clone(&plan),
             keys: Keys::of(&plan.schema)?,
@@ -220,6 +223,7 @@ impl Engine {
             pool,
             directory,
             macs,
+            adjacencies,
             neighbours,
             core,
             baseline,

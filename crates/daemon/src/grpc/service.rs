@@ -7,17 +7,17 @@ use std::sync::Arc;
 use api::client::MAX_MESSAGE;
 use api::v1::quiver_server::{Quiver, QuiverServer};
 use api::v1::{
-    AclMatchRequest, AclMatchResponse, AclsRequest, AclsResponse, ApplyRequest, ApplyResponse,
-    BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse, ClearCountersRequest,
-    ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest, CopyResponse,
-    DropsRequest, DropsResponse, Event, ExplainRequest, ExplainResponse, FibRequest, FibResponse, GetRequest,
-    GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, JudgeSessionsRequest,
-    JudgeSessionsResponse, MemifRequest, MemifResponse, NatRequest, NatResponse, NeighborsRequest,
-    NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse, RuntimeRequest, RuntimeResponse,
-    SessionEventsRequest, SessionEventsResponse, SessionsRequest, SessionsResponse, TenantsRequest,
-    TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse,
-    TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest, VipsResponse,
-    WatchRequest,
+    AclMatchRequest, AclMatchResponse, AclsRequest, AclsResponse, AdjacenciesRequest, AdjacenciesResponse,
+    ApplyRequest, ApplyResponse, BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse,
+    ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest,
+    CopyResponse, DropsRequest, DropsResponse, Event, ExplainRequest, ExplainResponse, FibRequest,
+    FibResponse, GetRequest, GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse,
+    JudgeSessionsRequest, JudgeSessionsResponse, MemifRequest, MemifResponse, NatRequest, NatResponse,
+    NeighborsRequest, NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse, RuntimeRequest,
+    RuntimeResponse, SessionEventsRequest, SessionEventsResponse, SessionsRequest, SessionsResponse,
+    TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
+    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
+    VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -125,6 +125,16 @@ impl Quiver for Service {
 
     async fn fib(&self, request: Request<FibRequest>) -> Answer<Self::FibStream> {
         fib(&request.into_inner(), Arc::clone(&self.inspect)).map(Response::new)
+    }
+
+    async fn adjacencies(&self, request: Request<AdjacenciesRequest>) -> Answer<AdjacenciesResponse> {
+        let interface = request.into_inner().interface;
+        if !interface.is_empty() {
+            named("interface", &interface, self.inspect.interfaces(), |interface| &interface.name)?;
+        }
+        let mut adjacencies = self.inspect.adjacencies();
+        adjacencies.retain(|adjacency| interface.is_empty() || adjacency.interface == interface);
+        Ok(Response::new(AdjacenciesResponse { adjacencies }))
     }
 
     async fn neighbors(&self, request: Request<NeighborsRequest>) -> Answer<NeighborsResponse> {
@@ -250,7 +260,7 @@ impl Quiver for Service {
     async fn clear_counters(&self, request: Request<ClearCountersRequest>) -> Answer<ClearCountersResponse> {
         let mut which = request.into_inner();
         if which == ClearCountersRequest::default() {
-            which = ClearCountersRequest { interfaces: true, runtime: true, drops: true };
+            which = ClearCountersRequest { interfaces: true, runtime: true, drops: true, adjacencies: true };
         }
         self.inspect.clear_counters(&which);
         Ok(Response::new(ClearCountersResponse {}))

@@ -7,7 +7,7 @@ use api::text::Words as _;
 use api::v1::InterfaceCounters;
 
 use super::exposition::{Exposition, Kind};
-use super::{copying, process, sessions};
+use super::{adjacencies, copying, process, sessions};
 use crate::control::{Census, View};
 use crate::dataplane::Inspect;
 use crate::model::Readiness;
@@ -82,6 +82,7 @@ impl Collector {
         self.drops(&mut out);
         self.events(&mut out);
         self.tables(&mut out);
+        adjacencies::collect(&*self.inspect, &mut out);
         sessions::collect(&*self.inspect, &mut out);
         self.memifs(&mut out);
         copying::collect(&*self.inspect, &mut out);

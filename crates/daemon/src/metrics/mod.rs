@@ -2,6 +2,7 @@
 //!
 //! A scrape reads the same counters as the CLI; nothing is counted twice, and workers never hear of it.
 
+mod adjacencies;
 mod collect;
 mod copying;
 mod exposition;

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::v1::{
-    AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
-    CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
-    DropSeverity, EndedSessions, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode,
-    GraphResponse, InterfaceCounters, InterfaceState, MemifHeldRegion, MemifRefusals, MemifSocket,
+    AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, AdjacencyState, BridgeState,
+    CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse,
+    DropCounter, DropSeverity, EndedSessions, ExplainRequest, ExplainResponse, FibEntry, FibSource,
+    GraphNode, GraphResponse, InterfaceCounters, InterfaceState, MemifHeldRegion, MemifRefusals, MemifSocket,
     MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState,
     PolicerUser, RuntimeResponse, SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest,
     SessionEventsResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse,
@@ -97,6 +97,18 @@ impl Inspect for Glass {
             }
         }
         Ok(())
+    }
+
+    fn adjacencies(&self) -> Vec<AdjacencyState> {
+        let one = |index, interface: &str, address: &str, packets| AdjacencyState {
+            index,
+            interface: interface.into(),
+            address: address.into(),
+            packets,
+            bytes: packets * 64,
+            ..AdjacencyState::default()
+        };
+        vec![one(1, "a", "10.0.0.2", 3), one(2, "b", "", 4), one(5000, "b", "10.0.1.2", 5)]
     }
 
     fn neighbors(&self) -> Vec<NeighborState> {
@@ -244,7 +256,8 @@ impl Inspect for Glass {
     }
 
     fn clear_counters(&self, which: &ClearCountersRequest) {
-        self.note(format!("clear {} {} {}", which.interfaces, which.runtime, which.drops));
+        let ClearCountersRequest { interfaces, runtime, drops, adjacencies } = which;
+        self.note(format!("clear {interfaces} {runtime} {drops} {adjacencies}"));
     }
 
     fn trace_add(&self, from: Option<&str>, count: u32) -> Result<(), InspectError> {

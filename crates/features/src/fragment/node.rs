@@ -3,7 +3,7 @@
 
 use super::cut::pieces;
 use crate::ip::family::Family;
-use crate::ip::{Lane, NextHops, has_headroom};
+use crate::ip::{Lane, NextHops, Tally, has_headroom};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
@@ -82,9 +82,10 @@ impl<F: Cuts> Node for Fragment<F> {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
+        let tally = hops.tallies.of(ctx.worker);
         frame.each(|slot| {
             let lane = Lane::new(hops, arcs, self.place, ctx.packets.meta(slot).next_hop);
-            match self.cut(ctx, slot, &lane) {
+            match self.cut(ctx, slot, &lane, tally) {
                 Ok(()) => lane.edge,
                 Err(reason) => ctx.drop(slot, reason),
             }
@@ -100,7 +101,13 @@ impl<F: Cuts> Node for Fragment<F> {
 
 impl<F: Cuts> Fragment<F> {
     /// Cuts the packet. All fragments but the last are sent from here; `slot` becomes the last one.
-    fn cut(&mut self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> Result<(), Drop> {
+    fn cut(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: SlotId,
+        lane: &Lane<'_>,
+        tally: Tally<'_>,
+    ) -> Result<(), Drop> {
         if lane.mtu == 0 {
             return Err(Drop::InterfaceDown);
         }
@@ -118,6 +125,7 @@ impl<F: Cuts> Fragment<F> {
         if count > ctx.packets.free() + 1 {
             return Err(Drop::NoSlot);
         }
+        let mut sent = 0;
         for (from, to) in all()? {
             let last = to == payload;
             let target = if last { slot } else { ctx.packets.take(whole.rx_if).map_err(|_| Drop::NoSlot)? };
@@ -127,6 +135,7 @@ impl<F: Cuts> Fragment<F> {
             let body = (from.max(in_head.len()) - in_head.len(), (to - from) - head.len());
             ctx.packets.share_body(slot, target, body.0 as u32, body.1 as u32);
             let (meta, area) = ctx.packets.parts_mut(target);
+            sent += meta.len();
             if !lane.send(meta, area) {
                 return Err(Drop::BadPacket);
             }
@@ -134,6 +143,7 @@ impl<F: Cuts> Fragment<F> {
                 ctx.emit(lane.edge, target);
             }
         }
+        lane.count(tally, count, sent);
         ctx.count(Counter::Fragmented, 1);
         ctx.count(Counter::Fragments, count as u64);
         Ok(())

@@ -1,5 +1,6 @@
 //! What IPv4 and IPv6 forwarding share: next hops, forwarding tables, VRFs.
 
+mod adjacency;
 mod arrival;
 pub mod control;
 pub(crate) mod family;
@@ -18,6 +19,7 @@ mod tests;
 pub(crate) mod topology;
 mod usual;
 
+pub use adjacency::{Tallies, Tally, Traffic};
 pub(crate) use arrival::Arrival;
 pub use fibs::{Fibs, VrfTables};
 pub use follow::{Followed, follow};

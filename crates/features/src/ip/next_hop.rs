@@ -1,5 +1,6 @@
 //! Next hops: what a lookup finds. A part of the tables, shared by both IP versions and all VRFs.
 
+use super::Tallies;
 use crate::port_split::SplitHop;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -66,6 +67,8 @@ pub struct NextHop {
     pub header: [u8; MAX_REWRITE],
     /// Address to resolve, for `Resolve` (IPv4 as IPv4-mapped IPv6); the neighbour's own, for `Rewrite`.
     pub address: [u8; 16],
+    /// For `Rewrite` and `Resolve`: where packets are counted, in [`NextHops::tallies`]. 0 for all others.
+    pub adjacency: u32,
 }
 
 const _: () = assert!(size_of::<NextHop>() == 64);
@@ -117,11 +120,14 @@ pub struct NextHops {
     pub buckets: Vec<u32>,
     /// What port splits lead to.
     pub splits: Vec<SplitHop>,
+    /// What has been sent, by adjacency.
+    pub tallies: Tallies,
 }
 
 impl Default for NextHops {
     fn default() -> Self {
-        Self { list: vec![NextHop::default()], buckets: Vec::new(), splits: Vec::new() }
+        let list = vec![NextHop::default()];
+        Self { list, buckets: Vec::new(), splits: Vec::new(), tallies: Tallies::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The last step of forwarding, the same for both IP versions: one hop less, not above the MTU, a link-layer header in
 //! front. What differs is a version's own: [`Forwards`].
 
+use super::adjacency::Tally;
 use super::family::{Family, Refusal};
 use super::output::{Lane, has_headroom, segment_len};
 use super::usual::Usual;
@@ -92,24 +93,44 @@ impl<F: Forwards> Tiered for Rewrite<F> {
     fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
+        let tally = hops.tallies.of(ctx.worker);
         let mut vector = Vector::new(frame.slots);
         let mut usual = Usual::NONE;
         while let Some(first) = vector.peek() {
             let Meta { next_hop, data, .. } = *ctx.packets.meta(first);
             let lane = Lane::new(hops, arcs, self.place, next_hop);
             usual.adapt(&lane, data, F::HEADER);
+            let mut bytes = 0_u32;
             let stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
-                |meta, area| meta.next_hop == next_hop && usual.send::<F>(simd, meta, area),
+                |meta, area| {
+                    if meta.next_hop != next_hop {
+                        return false;
+                    }
+                    let Some(len) = usual.send::<F>(simd, meta, area) else { return false };
+                    bytes += len;
+                    true
+                },
             );
-            let taken = !stretch.is_empty();
-            frame.next[stretch].fill(lane.edge);
-            // The first of another lane, or one that is not usual.
-            if !taken && let Some((at, slot)) = vector.next() {
+            if !stretch.is_empty() {
+                lane.count(tally, stretch.len(), bytes);
+                match &mut frame.next[stretch] {
+                    // Where next hops take turns, a call to fill one byte is what costs most.
+                    [next] => *next = lane.edge,
+                    next => next.fill(lane.edge),
+                }
+            } else if let Some((at, slot)) = vector.next() {
+                // The first of another lane, or one that is not usual.
                 let (meta, area) = ctx.packets.parts_mut(slot);
+                let len = meta.len();
                 let sent = lane.fits(meta) && forward::<F>(meta, area, &lane) && lane.send(meta, area);
-                frame.next[at] = if sent { lane.edge } else { unusual::<F>(ctx, slot, &lane) };
+                frame.next[at] = if sent {
+                    lane.count(tally, 1, len);
+                    lane.edge
+                } else {
+                    unusual::<F>(ctx, slot, &lane, tally)
+                };
             }
         }
     }
@@ -141,7 +162,7 @@ pub(crate) fn forward<F: Forwards>(meta: &Meta, area: &mut [u8; HEAD_AREA], lane
 /// Finds out why a packet wasn't sent.
 #[cold]
 #[inline(never)]
-fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
+fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, tally: Tally<'_>) -> u8 {
     let meta = *ctx.packets.meta(slot);
     let local = meta.flags.has(Flags::LOCAL);
     let Some(header) = ctx.packets.header::<F::Header>(slot, meta.data).copied() else {
@@ -165,8 +186,12 @@ fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 
     let segment = segment_len(ctx.packets, slot);
     if segment.is_some_and(|len| len <= lane.mtu) {
         let (meta, area) = ctx.packets.parts_mut(slot);
-        let sent = forward::<F>(meta, area, lane) && lane.send(meta, area);
-        return if sent { lane.edge } else { drop::<F>(ctx, slot, Unsent::NoHeadroom) };
+        let len = meta.len();
+        if forward::<F>(meta, area, lane) && lane.send(meta, area) {
+            lane.count(tally, 1, len);
+            return lane.edge;
+        }
+        return drop::<F>(ctx, slot, Unsent::NoHeadroom);
     }
     // Ends of tunnels don't fragment (RFC 7348 section 4.3).
     let may_be_cut = local || meta.flags.has(Flags::MAY_BE_CUT);

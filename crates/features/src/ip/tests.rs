@@ -27,7 +27,7 @@ fn bench(tier: Tier) -> (Bench, Forwarding) {
 /// Brings the row's packet in at the lookup, with metadata as `change` makes it, and compares what becomes of it.
 fn inject(row: &Row, verdict: &Verdict, change: impl Fn(&mut Meta)) {
     for tier in Tier::available() {
-        let (mut bench, _) = bench(tier);
+        let (mut bench, forwarding) = bench(tier);
         let mut packet = OwnedPacket::new(row.rx_if, row.frame.clone());
         let meta = packet.meta_mut();
         let v6 = row.frame[0] >> 4 == 6;
@@ -42,6 +42,11 @@ fn inject(row: &Row, verdict: &Verdict, change: impl Fn(&mut Meta)) {
                 let want: BTreeMap<_, _> =
                     frames.iter().map(|(to, frame)| (*to, vec![frame.clone()])).collect();
                 assert!(outcome.sent == want, "{place}: {:?}", outcome.drops);
+                let views = forwarding.adjacencies().list().into_iter();
+                let counted = views.map(|view| ((view.hop.tx_if, view.sent.packets), view.sent.bytes));
+                let counted: BTreeMap<_, _> = counted.filter(|((_, packets), _)| *packets > 0).collect();
+                let lens = frames.iter().map(|(to, frame)| ((*to, 1), frame.len() as u64));
+                assert_eq!(counted, lens.collect(), "{place}: counted by next hop");
             }
             Verdict::Dropped(reason) => assert_eq!(outcome.drops, [((*reason).into(), 1)].into(), "{place}"),
             Verdict::Punted(kind) => assert_eq!(outcome.punts, [*kind], "{place}: {:?}", outcome.drops),

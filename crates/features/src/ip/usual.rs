@@ -47,26 +47,27 @@ impl Usual {
         }
     }
 
-    /// Sends a packet on: it has one hop less, and the link-layer header is put in front. False, and nothing changed, where
-    /// the packet is another or [`Forwards::take_hop`] says so.
+    /// Sends a packet on: it has one hop less, and the link-layer header is put in front. Gives its length before that. `None`,
+    /// and nothing changed, where the packet is another or [`Forwards::take_hop`] says so.
     #[inline(always)]
     pub(crate) fn send<F: Forwards>(
         &self,
         simd: impl Simd,
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
-    ) -> bool {
-        let Some((header, rest)) = area.get_mut(self.data..).and_then(|area| area.split_first_chunk_mut())
-        else {
-            return false;
-        };
-        let Some(ip) = F::bytes_mut(rest) else { return false };
-        let usual = self.shape.fits(simd, meta) && meta.len() <= self.mtu && F::take_hop(ip);
-        if usual {
-            *header = self.header;
-            self.shape.apply(simd, meta);
+    ) -> Option<u32> {
+        let (header, rest) = area.get_mut(self.data..)?.split_first_chunk_mut()?;
+        let ip = F::bytes_mut(rest)?;
+        if !self.shape.fits(simd, meta) {
+            return None;
         }
-        usual
+        let len = meta.len();
+        if len > self.mtu || !F::take_hop(ip) {
+            return None;
+        }
+        *header = self.header;
+        self.shape.apply(simd, meta);
+        Some(len)
     }
 }
 

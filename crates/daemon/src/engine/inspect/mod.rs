@@ -1,5 +1,6 @@
 //! Looking into the engine: counters and tables, without holding up workers.
 
+mod adjacencies;
 mod baseline;
 mod bridges;
 mod copying;
@@ -18,7 +19,7 @@ pub(super) use baseline::Baseline;
 pub(super) use runtime::clock_hz;
 
 use api::v1::{
-    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
+    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, AdjacencyState, BridgeState, CaptureRequest,
     ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
     RuntimeResponse, SessionEventsRequest, SessionFilter, SessionState, SessionVerdict, TenantState,
@@ -55,6 +56,10 @@ impl Inspect for EngineHandle {
 
     fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
         fib::entries(&self.shared, query, each)
+    }
+
+    fn adjacencies(&self) -> Vec<AdjacencyState> {
+        adjacencies::all(&self.shared)
     }
 
     fn neighbors(&self) -> Vec<NeighborState> {
@@ -146,7 +151,7 @@ impl Inspect for EngineHandle {
     }
 
     fn clear_counters(&self, which: &ClearCountersRequest) {
-        let all = !(which.interfaces || which.runtime || which.drops);
+        let all = !(which.interfaces || which.runtime || which.drops || which.adjacencies);
         let mut baseline = self.shared.baseline();
         if all || which.interfaces {
             baseline.clear_interfaces(&self.shared);
@@ -156,6 +161,9 @@ impl Inspect for EngineHandle {
         }
         if all || which.drops {
             baseline.clear_drops(&self.shared);
+        }
+        if all || which.adjacencies {
+            self.shared.adjacencies.clear();
         }
     }
 

@@ -1,5 +1,6 @@
 //! The control thread's state of forwarding, and how it is changed.
 
+use super::adjacencies::Adjacencies;
 use super::error::ForwardingError;
 use super::hops::Hops;
 use super::links::Links;
@@ -71,20 +72,21 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Nothing but the empty VRF 0, `default`, for tables of this schema.
+    /// Nothing but the empty VRF 0, `default`, for tables of this schema and one worker.
     ///
     /// # Errors
     /// [`ForwardingError::Table`] where there is no memory for the tables, [`ForwardingError::Schema`] where the schema lacks
     /// the parts that [`crate::schema`] declares.
     pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
-        Self::with_capacity(schema, tables::fib::DEFAULT_CAPACITY)
+        Self::with_capacity(schema, 1, tables::fib::DEFAULT_CAPACITY)
     }
 
-    /// As [`Forwarding::new`], where the table of each VRF and IP version may take `fib_bytes` at most.
+    /// As [`Forwarding::new`], where the table of each VRF and IP version may take `fib_bytes` at most. Workers 0 to `workers` − 1
+    /// count what they send.
     ///
     /// # Errors
     /// As for [`Forwarding::new`].
-    pub fn with_capacity(schema: &Schema, fib_bytes: usize) -> Result<Self, ForwardingError> {
+    pub fn with_capacity(schema: &Schema, workers: usize, fib_bytes: usize) -> Result<Self, ForwardingError> {
         let keys = (schema.key(), schema.key(), schema.key());
         let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
             return Err(ForwardingError::Schema);
@@ -99,7 +101,7 @@ impl Forwarding {
             vrf_ids: BTreeSet::new(),
             links: Links::default(),
             sets: Sets::default(),
-            hops: Hops::default(),
+            hops: Hops::of_workers(workers),
             vrfs_changed: true,
             wait: None,
             fib_bytes,
@@ -216,6 +218,12 @@ impl Forwarding {
     #[must_use]
     pub fn split_interfaces(&self) -> BTreeSet<IfIndex> {
         self.sets.rules.interfaces()
+    }
+
+    /// Whom next hops lead to, and what has been sent there; to be shared with those who look.
+    #[must_use]
+    pub fn adjacencies(&self) -> Adjacencies {
+        self.hops.adjacencies.clone()
     }
 
     /// Whether [`Forwarding::split_interfaces`] may have changed since this was asked last.

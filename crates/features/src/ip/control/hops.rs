@@ -1,5 +1,6 @@
 //! Next hops by id, as the next snapshot will have them.
 
+use super::adjacencies::Adjacencies;
 use super::error::ForwardingError;
 use crate::ip::{NextHop, NextHopKind, NextHops};
 use crate::port_split::SplitHop;
@@ -11,6 +12,8 @@ use tables::fib::NextHopId;
 #[derive(Debug)]
 pub(super) struct Hops {
     list: Vec<NextHop>,
+    /// Whom they lead to.
+    pub(super) adjacencies: Adjacencies,
     /// Buckets of the groups, by the group's id.
     groups: BTreeMap<u32, Vec<NextHopId>>,
     /// What port splits lead to, by the split's id.
@@ -26,10 +29,12 @@ pub(super) struct Hops {
     fresh: bool,
 }
 
-impl Default for Hops {
-    fn default() -> Self {
+impl Hops {
+    /// None but "no route", for that many workers.
+    pub(super) fn of_workers(workers: usize) -> Self {
         Self {
             list: NextHops::default().list,
+            adjacencies: Adjacencies::of_workers(workers),
             groups: BTreeMap::new(),
             splits: BTreeMap::new(),
             free: Vec::new(),
@@ -39,9 +44,7 @@ impl Default for Hops {
             fresh: false,
         }
     }
-}
 
-impl Hops {
     /// An id for a next hop that is to be [set](Self::set).
     pub(super) fn allocate(&mut self) -> Result<u32, ForwardingError> {
         self.fresh = true;
@@ -89,21 +92,23 @@ impl Hops {
     }
 
     fn replace(&mut self, id: u32, hop: NextHop) {
-        if let Some(place) = self.list.get_mut(id as usize)
-            && *place != hop
-        {
-            *place = hop;
+        let Some(place) = self.list.get_mut(id as usize) else { return };
+        if *place != (NextHop { adjacency: place.adjacency, ..hop }) {
+            let adjacency = self.adjacencies.turn(place, &hop);
+            *place = NextHop { adjacency, ..hop };
             self.changed = true;
         }
     }
 
     /// Gives an id up. The next hop stays as it is until [`Hops::rest`]: packets may still be led to it.
     pub(super) fn release(&mut self, id: u32) {
+        self.adjacencies.release(self.get(id));
         self.released.push(id);
     }
 
     /// No FIB holds a released id any more: they may be used again once every worker has passed a boundary.
     pub(super) fn rest(&mut self, publisher: &Publisher) {
+        self.adjacencies.rest(publisher);
         if self.released.is_empty() {
             return;
         }
@@ -123,7 +128,7 @@ impl Hops {
             }
             self.free.extend(ids);
         }
-        !self.resting.is_empty()
+        self.adjacencies.reclaim(publisher) | !self.resting.is_empty()
     }
 
     /// The part to publish, where it differs from the published one, and whether it has ids that one lacks.
@@ -131,7 +136,8 @@ impl Hops {
         if !core::mem::take(&mut self.changed) {
             return None;
         }
-        let mut part = NextHops { list: self.list.clone(), ..NextHops::default() };
+        let (list, tallies) = (self.list.clone(), self.adjacencies.tallies());
+        let mut part = NextHops { list, tallies, ..NextHops::default() };
         for (id, buckets) in &self.groups {
             if let Some(group) = part.list.get_mut(*id as usize) {
                 group.first_bucket = part.buckets.len() as u32;

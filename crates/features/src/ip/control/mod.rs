@@ -21,6 +21,7 @@
 //!    queued changes are carried into the FIBs;
 //! 3. ids and FIB blocks given up are used again when every worker has passed one more boundary.
 
+mod adjacencies;
 mod commit;
 mod error;
 mod explain;
@@ -33,6 +34,7 @@ mod route;
 mod sets;
 mod splits;
 
+pub use adjacencies::{Adjacencies, AdjacencyView};
 pub use commit::Progress;
 pub use error::ForwardingError;
 pub use explain::{RouteView, Step, Summary};

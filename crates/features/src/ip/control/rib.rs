@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_what_makes_room_and_then_the_rest() {
-        let (links, vrfs, mut hops) = (Links::default(), BTreeSet::from([0]), Hops::default());
+        let (links, vrfs, mut hops) = (Links::default(), BTreeSet::from([0]), Hops::of_workers(1));
         let mut sets = Sets::default();
         let world = &mut World { links: &links, vrfs: &vrfs, hops: &mut hops };
         let set = sets.acquire(world, 0, &[Path::from(Via::Blackhole)]).unwrap();

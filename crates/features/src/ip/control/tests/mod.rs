@@ -1,5 +1,6 @@
 //! Forwarding's control side, with a worker that is stepped by hand.
 
+mod adjacencies;
 mod any_order;
 mod grace;
 mod routes;
