@@ -3,7 +3,7 @@
 
 use super::cut::pieces;
 use crate::ip::family::Family;
-use crate::ip::{Lane, NextHops, Tally, has_headroom};
+use crate::ip::{Lane, NextHops, has_headroom};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
@@ -82,10 +82,9 @@ impl<F: Cuts> Node for Fragment<F> {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
-        let tally = hops.tallies.of(ctx.worker);
         frame.each(|slot| {
             let lane = Lane::new(hops, arcs, self.place, ctx.packets.meta(slot).next_hop);
-            match self.cut(ctx, slot, &lane, tally) {
+            match self.cut(ctx, slot, &lane, hops) {
                 Ok(()) => lane.edge,
                 Err(reason) => ctx.drop(slot, reason),
             }
@@ -101,13 +100,7 @@ impl<F: Cuts> Node for Fragment<F> {
 
 impl<F: Cuts> Fragment<F> {
     /// Cuts the packet. All fragments but the last are sent from here; `slot` becomes the last one.
-    fn cut(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        slot: SlotId,
-        lane: &Lane<'_>,
-        tally: Tally<'_>,
-    ) -> Result<(), Drop> {
+    fn cut(&mut self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, hops: &NextHops) -> Result<(), Drop> {
         if lane.mtu == 0 {
             return Err(Drop::InterfaceDown);
         }
@@ -143,7 +136,7 @@ impl<F: Cuts> Fragment<F> {
                 ctx.emit(lane.edge, target);
             }
         }
-        lane.count(tally, count, sent);
+        hops.count(hops.tallies.of(ctx.worker), lane.id, count, sent);
         ctx.count(Counter::Fragmented, 1);
         ctx.count(Counter::Fragments, count as u64);
         Ok(())

@@ -1,6 +1,6 @@
 //! Next hops: what a lookup finds. A part of the tables, shared by both IP versions and all VRFs.
 
-use super::Tallies;
+use super::{Tallies, Tally};
 use crate::port_split::SplitHop;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -137,6 +137,14 @@ impl NextHops {
     #[inline(always)]
     pub fn get(&self, id: u32) -> &NextHop {
         self.list.get(id as usize).unwrap_or(&self.list[0])
+    }
+
+    /// Counts packets that were sent by next hop `id`, whose lengths come to `bytes` without its header.
+    #[inline(always)]
+    pub fn count(&self, tally: Tally<'_>, id: u32, packets: usize, bytes: u32) {
+        let (hop, packets) = (self.get(id), packets as u64);
+        let headers = packets * u64::from(hop.header_len);
+        tally.add(hop.adjacency, packets, u64::from(bytes) + headers);
     }
 
     /// What the port split `hop` leads to; `None` where it is no port split.

@@ -1,6 +1,5 @@
 //! The end of forwarding, the same for both IP versions: the next hop's header in front, and off by its interface.
 
-use super::adjacency::Tally;
 use super::next_hop::{MAX_REWRITE, NextHop, NextHopKind, NextHops};
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Gso, HEAD_AREA, Meta, Packets, SlotId};
@@ -35,14 +34,6 @@ impl<'t> Lane<'t> {
     #[inline(always)]
     pub fn fits(&self, meta: &Meta) -> bool {
         (meta.len() <= self.mtu) & has_headroom(meta)
-    }
-
-    /// Counts packets that were sent, whose lengths come to `bytes` without the link-layer headers.
-    #[inline(always)]
-    pub fn count(&self, tally: Tally<'_>, packets: usize, bytes: u32) {
-        let packets = packets as u64;
-        let headers = packets * u64::from(self.hop.header_len);
-        tally.add(self.hop.adjacency, packets, u64::from(bytes) + headers);
     }
 
     /// Puts the next hop's link-layer header in front of the packet, whose current header is its IP header, and begins

@@ -1,7 +1,6 @@
 //! The last step of forwarding, the same for both IP versions: one hop less, not above the MTU, a link-layer header in
 //! front. What differs is a version's own: [`Forwards`].
 
-use super::adjacency::Tally;
 use super::family::{Family, Refusal};
 use super::output::{Lane, has_headroom, segment_len};
 use super::usual::Usual;
@@ -114,7 +113,7 @@ impl<F: Forwards> Tiered for Rewrite<F> {
                 },
             );
             if !stretch.is_empty() {
-                lane.count(tally, stretch.len(), bytes);
+                hops.count(tally, next_hop, stretch.len(), bytes);
                 match &mut frame.next[stretch] {
                     // Where next hops take turns, a call to fill one byte is what costs most.
                     [next] => *next = lane.edge,
@@ -126,10 +125,10 @@ impl<F: Forwards> Tiered for Rewrite<F> {
                 let len = meta.len();
                 let sent = lane.fits(meta) && forward::<F>(meta, area, &lane) && lane.send(meta, area);
                 frame.next[at] = if sent {
-                    lane.count(tally, 1, len);
+                    hops.count(tally, next_hop, 1, len);
                     lane.edge
                 } else {
-                    unusual::<F>(ctx, slot, &lane, tally)
+                    unusual::<F>(ctx, slot, &lane, hops)
                 };
             }
         }
@@ -162,7 +161,7 @@ pub(crate) fn forward<F: Forwards>(meta: &Meta, area: &mut [u8; HEAD_AREA], lane
 /// Finds out why a packet wasn't sent.
 #[cold]
 #[inline(never)]
-fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, tally: Tally<'_>) -> u8 {
+fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, hops: &NextHops) -> u8 {
     let meta = *ctx.packets.meta(slot);
     let local = meta.flags.has(Flags::LOCAL);
     let Some(header) = ctx.packets.header::<F::Header>(slot, meta.data).copied() else {
@@ -188,7 +187,7 @@ fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, tally:
         let (meta, area) = ctx.packets.parts_mut(slot);
         let len = meta.len();
         if forward::<F>(meta, area, lane) && lane.send(meta, area) {
-            lane.count(tally, 1, len);
+            hops.count(hops.tallies.of(ctx.worker), lane.id, 1, len);
             return lane.edge;
         }
         return drop::<F>(ctx, slot, Unsent::NoHeadroom);
