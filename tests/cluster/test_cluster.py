@@ -5,13 +5,18 @@ import signal
 import tarfile
 import tempfile
 
+from inside import PingsInside, inside, talk
 from lab.process import HANGS, eventually, run, tool
 from testbed.installation import OVERLAY
 from workload import (
+    MEMIF_PORT,
+    PORT,
     addresses,
     events,
     exchange,
     generator,
+    goes_on,
+    known,
     left,
     memif,
     must_echo,
@@ -23,6 +28,8 @@ from workload import (
     pings_again,
     pods,
     server,
+    service,
+    services,
     within,
 )
 
@@ -177,20 +184,37 @@ def test_kubectl_quiver_tells_of_every_node(cluster):
 def test_an_update_replaces_quiver_node_by_node_and_pods_stay(cluster, told):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    with pods(cluster, server("a", n1), server("c", n2)) as of:
+    wanted = server("a", n1, app="web"), server("b", n1), server("c", n2), memif("m", n1)
+    with contextlib.ExitStack() as stack:
+        of = stack.enter_context(pods(cluster, *wanted))
+        asked = stack.enter_context(services(cluster, service("web", "web", (80, PORT), (7, PORT + 1))))["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, [of["a"]])
         names = [cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes]
-        with contextlib.ExitStack() as stack:
-            pings = [stack.enter_context(pinging(cluster, "c", address)) for address in of["a"]]
-            cluster.quiver.update()
-            for ping in pings:
-                ping.goes_on()
-                told(f"update of both nodes: {ping.summary()}")
+        # On one node and across both, whose quiverds go one after the other.
+        ways = {f"{client} → a": inside(node, client) for node, client in ((n1, "b"), (n2, "c"))}
+        pings = {
+            f"{way}, {address}": stack.enter_context(PingsInside(words, address)) for way, words in ways.items() for address in of["a"]
+        }
+        places = [(address, PORT + 1) for address in of["a"]] + [(address, 7) for address in asked]
+        lines = [stack.enter_context(talk(words, *place)) for words in ways.values() for place in places]
+        goes_on(lines)
+        for ping in pings.values():
+            ping.goes_on()
+        cluster.quiver.update()
+        for way, ping in pings.items():
+            ping.goes_on()
+            lost = f"{ping.lost()} of {ping.sent()} pings lost, ten a second, no answer for {ping.pause():.1f} s at most"
+            told(f"update of both nodes: {way}: {lost}")
+        # What TCP has lost it sends again: nothing is missing on any connection, also of those to a Service.
+        goes_on(lines)
         assert not {*names} & {cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes}
         for address in of["c"]:
             must_ping(cluster, "a", address)
             must_fetch(cluster, "a", address, "c")
-        for name in ("a", "c"):
-            assert addresses(cluster.control.get("pod", name)) == of[name]
+        for address in of["m"]:
+            must_echo(n2, address, MEMIF_PORT)
+        for name, its in of.items():
+            assert addresses(cluster.control.get("pod", name)) == its
     nothing_left(cluster, before)
 
 

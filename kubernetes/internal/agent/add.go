@@ -15,6 +15,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/pods"
 )
 
@@ -39,7 +40,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		errors.As(err, &fault)
 		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	if err := a.waitForQuiverd(ctx); err != nil {
+	if err := a.waitForNode(ctx, id); err != nil {
 		return nil, err
 	}
 
@@ -129,27 +130,54 @@ func (a *Agent) undo(ctx context.Context, record *attachment.Record) {
 	a.withdraw(ctx, record)
 }
 
-// waitForQuiverd waits until quiverd answers, but not for so long that the caller would no longer hear that it doesn't.
-func (a *Agent) waitForQuiverd(ctx context.Context) error {
+// waitForNode waits until there is all that a pod needs of its node, which may have booted just now: a pod that is refused is tried again by kubelet
+// only after ten seconds or more. A pod that is known has all that. It doesn't wait for so long that the caller would no longer hear what is missing.
+func (a *Agent) waitForNode(ctx context.Context, id attachment.ID) error {
+	ctx, cancel := patient(ctx)
+	defer cancel()
+	if err := a.waitForQuiverd(ctx); err != nil {
+		return err
+	}
+	for {
+		a.mutex.Lock()
+		known, err := a.store.Get(id) != nil, a.prepared()
+		a.mutex.Unlock()
+		if known {
+			return nil
+		}
+		if err == nil || !pause(ctx, soon) {
+			return err
+		}
+	}
+}
+
+// patient is the time that a caller has, less what it takes to tell it of a failure.
+func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	patience := applyTime
 	if deadline, limited := ctx.Deadline(); limited {
 		patience = time.Until(deadline) * 3 / 4
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	return context.WithTimeout(ctx, patience)
+}
+
+// waitForQuiverd waits until quiverd answers.
+func (a *Agent) waitForQuiverd(ctx context.Context) error {
 	if err := a.quiverd.Wait(ctx); err != nil {
 		return failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
 	}
 	return nil
 }
 
-// prepared tells whether there is all that a pod needs of its node.
+// prepared tells whether there is all that a pod needs of its node, quiverd apart.
 func (a *Agent) prepared() error {
 	if len(a.pools) == 0 {
 		return failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
 	}
 	if a.paths == nil {
 		return failure(codes.Unavailable, "see the agent's log", "%v", errNoPaths)
+	}
+	if a.guard != nil && !a.guard.Known() {
+		return failure(codes.Unavailable, "see whether this node reaches the API server", "NetworkPolicies: %v", keeping.ErrUnknown)
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ const (
 	applyTime = 10 * time.Second
 	// Whether Add can work is answered in at most this time.
 	statusTime = 2 * time.Second
+	// So long an Add that waits for its node waits to look again.
+	soon = 50 * time.Millisecond
 	// This often everything is compared, whether or not something is known to have happened.
 	resync = 30 * time.Second
 )
@@ -64,6 +66,8 @@ type Balancer interface {
 // Guard keeps what policies let pass beside pods.
 type Guard interface {
 	Keeper
+	// Known tells whether Cover can work: without, it isn't known yet what policies say.
+	Known() bool
 	// Cover has a new pod's addresses guarded before anything can reach them.
 	Cover(ctx context.Context, pod types.NamespacedName, uid string, addresses []netip.Addr) error
 	// Here tells a pod's addresses on this node; none: it isn't here any more.

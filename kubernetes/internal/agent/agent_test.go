@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 
 // watchful is who keeps policies, as far as the agent sees it.
 type watchful struct {
+	unknown atomic.Bool
 	refused error
 	here    map[string][]netip.Addr
 	calls   []string
@@ -36,6 +38,7 @@ type watchful struct {
 func (*watchful) Ready() error                  { return nil }
 func (*watchful) Compare()                      {}
 func (*watchful) Restore(context.Context) error { return nil }
+func (w *watchful) Known() bool                 { return !w.unknown.Load() }
 
 func (w *watchful) Cover(_ context.Context, pod types.NamespacedName, _ string, addresses []netip.Addr) error {
 	if w.refused != nil {

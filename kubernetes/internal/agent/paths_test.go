@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"context"
 	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
@@ -104,7 +106,9 @@ func TestTunnelsComeAndGoWithNodesAndStayUntilNodesAreKnown(t *testing.T) {
 		t.Errorf("tunnels that aren't looked at: %v", p.tunnels)
 	}
 	p.paths, p.compared, p.tunnels, p.looked = nil, errNotCompared, nil, false
-	if _, err := p.Add(t.Context(), p.asked(t, "early")); err == nil || !strings.Contains(err.Error(), "it isn't known yet how other nodes are reached") {
+	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := p.Add(hurried, p.asked(t, "early")); err == nil || !strings.Contains(err.Error(), "it isn't known yet how other nodes are reached") {
 		t.Errorf("a pod that is too early: %v", err)
 	}
 	if _, err := p.Status(t.Context(), &agentv1.StatusRequest{}); err == nil {

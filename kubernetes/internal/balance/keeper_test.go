@@ -11,10 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
@@ -352,45 +349,4 @@ func TestWhatQuiverdHasIsWhatWasAskedFor(t *testing.T) {
 	if got := fmt.Sprint(seen["203.0.113.9"].GetSources(), seen[limited.Spec.ClusterIP].GetSources()); got != "[0.0.0.0/1 10.0.0.0/16 10.0.0.0/8 198.51.100.7/32] []" {
 		t.Error(got)
 	}
-}
-
-// How long it takes until quiverd has 10000 Services of ten endpoints, what it takes to compare them again, and to follow one endpoint.
-func BenchmarkTenThousandServices(b *testing.B) {
-	c := many(10_000)
-	directory := b.TempDir()
-	quiverd, _ := realtest.Start(b, directory)
-	connection, err := grpc.NewClient("unix:"+realtest.Socket(directory), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer connection.Close()
-	begin := time.Now()
-	keeper, _ := keep(b, c, quiverd)
-	realtest.Eventually(b, "all are there", func() bool { return keeper.Ready() == nil })
-	b.ReportMetric(time.Since(begin).Seconds(), "s/sync")
-	var each []time.Duration
-	ctx := context.Background()
-	for i := range max(b.N, 20) {
-		owner, slice := numbered(7*i%10_000, 9)
-		set := service.Of(owner, []*discovery.EndpointSlice{slice}, &here)
-		name := dataplane.VIPName(&set.VIPs[0])
-		begin = time.Now()
-		c.changes["slices"].Modify(slice)
-		for count := 10; count != 9; {
-			stream, err := quiver.NewQuiverClient(connection).Get(ctx, &quiver.GetRequest{Kind: quiver.Kind_KIND_VIP, Name: name})
-			if err != nil {
-				b.Fatal(err)
-			}
-			part, err := stream.Recv()
-			if err != nil {
-				b.Fatal(err)
-			}
-			count = len(part.Objects[0].GetVip().Backends)
-		}
-		each = append(each, time.Since(begin))
-	}
-	slices.Sort(each)
-	b.ReportMetric(float64(each[len(each)/2].Milliseconds()), "ms/endpoint")
-	b.ReportMetric(float64(each[len(each)*95/100].Milliseconds()), "ms/95%")
-	b.ReportMetric(float64(each[len(each)-1].Milliseconds()), "ms/slowest")
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dial"
 )
 
 // Client talks to quiverd.
@@ -34,10 +34,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("quiverd: %s: %s", e.
 
 // Dial prepares to talk to the quiverd at a unix socket, which needn't be there yet.
 func Dial(socket string) (*Client, error) {
-	connection, err := grpc.NewClient("unix:"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
-		grpc.WithConnectParams(quick))
+	connection, err := dial.Unix(socket, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		return nil, err
 	}

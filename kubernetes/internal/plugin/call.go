@@ -8,10 +8,10 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/dial"
 )
 
 // Errors of our own, as CNI leaves the numbers from 100 to plugins.
@@ -28,9 +28,7 @@ const (
 func call(config *Config, patient bool, ask func(context.Context, agentv1.PodNetworkClient) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), config.timeout())
 	defer cancel()
-	connection, err := grpc.NewClient("unix:"+config.AgentSocket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(patient)))
+	connection, err := dial.Unix(config.AgentSocket, grpc.WithDefaultCallOptions(grpc.WaitForReady(patient)))
 	if err != nil {
 		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("agentSocket %q: %v", config.AgentSocket, err), "give the path of a unix socket")
 	}

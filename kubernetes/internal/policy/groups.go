@@ -48,6 +48,8 @@ type groups struct {
 	inUse      map[string]*group
 	// Groups by the namespace they are of; "": of several.
 	scoped map[string]map[string]*group
+	// Parts of groups by what they are called: the members of all sets that there are.
+	sets map[string]map[netip.Addr]int
 
 	// Sets whose members have changed, and policies whose groups have other numbers than before.
 	changed    map[string]map[netip.Addr]bool
@@ -57,7 +59,7 @@ type groups struct {
 func newGroups() *groups {
 	return &groups{
 		namespaces: map[string]labels.Set{}, pods: map[string]map[string]*Pod{}, inUse: map[string]*group{}, scoped: map[string]map[string]*group{},
-		changed: map[string]map[netip.Addr]bool{}, renumbered: map[types.NamespacedName]bool{},
+		sets: map[string]map[netip.Addr]int{}, changed: map[string]map[netip.Addr]bool{}, renumbered: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -123,7 +125,7 @@ func (gs *groups) use(s *selector, user types.NamespacedName) *group {
 	gs.scoped[s.namespace][key] = made
 	if s.port == "" {
 		// There is a set to name also while nobody is in it.
-		made.parts[0] = map[netip.Addr]int{}
+		gs.part(made, 0)
 		gs.changed[made.set(0)] = map[netip.Addr]bool{}
 	}
 	for namespace, pods := range gs.pods {
@@ -149,6 +151,7 @@ func (gs *groups) leave(group *group, user types.NamespacedName) {
 	delete(gs.inUse, group.key)
 	delete(gs.scoped[group.selector.namespace], group.key)
 	for number := range group.parts {
+		delete(gs.sets, group.set(number))
 		gs.changed[group.set(number)] = map[netip.Addr]bool{}
 	}
 }
@@ -172,8 +175,7 @@ func (gs *groups) countPart(group *group, number int32, addresses []netip.Addr, 
 	}
 	part := group.parts[number]
 	if part == nil {
-		part = map[netip.Addr]int{}
-		group.parts[number] = part
+		part = gs.part(group, number)
 		gs.renumber(group)
 	}
 	set := group.set(number)
@@ -191,6 +193,7 @@ func (gs *groups) countPart(group *group, number int32, addresses []netip.Addr, 
 	}
 	if len(part) == 0 && group.selector.port != "" {
 		delete(group.parts, number)
+		delete(gs.sets, set)
 		gs.renumber(group)
 	}
 }
@@ -201,13 +204,9 @@ func (gs *groups) renumber(group *group) {
 	}
 }
 
-// members are the addresses of all sets that there are.
-func (gs *groups) members() map[string]map[netip.Addr]int {
-	sets := map[string]map[netip.Addr]int{}
-	for _, group := range gs.inUse {
-		for number, part := range group.parts {
-			sets[group.set(number)] = part
-		}
-	}
-	return sets
+// part is a new one of a group.
+func (gs *groups) part(group *group, number int32) map[netip.Addr]int {
+	made := map[netip.Addr]int{}
+	group.parts[number], gs.sets[group.set(number)] = made, made
+	return made
 }

@@ -82,6 +82,12 @@ func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Ad
 	k.objects.wake()
 }
 
+// Known tells whether the API server has told all that it takes to guard a pod.
+func (k *Keeper) Known() bool {
+	_, known := k.settings.Node()
+	return known && k.objects.Known()
+}
+
 // Cover has a new pod's addresses guarded, before anything can reach them.
 func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string, addresses []netip.Addr) error {
 	if !k.objects.Known() {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +27,7 @@ import (
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/dial"
 	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/realtest"
 )
@@ -69,7 +68,7 @@ func (a *api) sources() sources {
 	return from
 }
 
-func (a *api) objects(t *testing.T) *Objects {
+func (a *api) objects(t testing.TB) *Objects {
 	objects, err := newObjects(a.sources())
 	if err != nil {
 		t.Fatal(err)
@@ -106,9 +105,16 @@ func read(t *testing.T, text string) *networking.NetworkPolicy {
 
 // guarding keeps quiverd at what a cluster has for pod a, until the test ends.
 func guarding(t *testing.T, a *api, quiverd *dataplane.Client) *Keeper {
+	return following(t, a, quiverd, presence{types.NamespacedName{Namespace: "x", Name: "a"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}})
+}
+
+// following does so for these pods.
+func following(t testing.TB, a *api, quiverd *dataplane.Client, here ...presence) *Keeper {
 	settings := Settings{Node: func() ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.168.0.1")}, true }, Teller: a}
 	keeper := New(settings, a.objects(t), quiverd, slog.New(slog.DiscardHandler))
-	keeper.Here(types.NamespacedName{Namespace: "x", Name: "a"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")})
+	for _, pod := range here {
+		keeper.Here(pod.key, pod.uid, pod.addresses)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -123,20 +129,20 @@ func guarding(t *testing.T, a *api, quiverd *dataplane.Client) *Keeper {
 }
 
 // judge asks a quiverd itself what it would do.
-func judge(t *testing.T, directory string, quiverd *dataplane.Client) func(from, to string, port uint32) bool {
+func judge(t testing.TB, directory string, quiverd *dataplane.Client) func(from, to string, port uint32) bool {
 	chain := []string{"l4-lifecycle", "acl"}
 	all := &quiver.Config{Tenants: []*quiver.Tenant{{Name: "all", ForwardServices: chain, ReverseServices: chain}}}
 	if err := quiverd.Apply(t.Context(), all, nil); err != nil {
 		t.Fatal(err)
 	}
-	connection, err := grpc.NewClient("unix:"+realtest.Socket(directory), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := dial.Unix(realtest.Socket(directory))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
 	return func(from, to string, port uint32) bool {
 		t.Helper()
-		answer, err := quiver.NewQuiverClient(connection).AclMatch(t.Context(), &quiver.AclMatchRequest{Source: from, Destination: to, Protocol: "tcp", DestinationPort: port})
+		answer, err := quiver.NewQuiverClient(connection).AclMatch(t.Context(), &quiver.AclMatchRequest{Tenant: "all", Source: from, Destination: to, Protocol: "tcp", DestinationPort: port})
 		if err != nil {
 			t.Fatal(err)
 		}

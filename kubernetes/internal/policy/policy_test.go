@@ -51,7 +51,7 @@ func (w *wanted) apply(t *testing.T, text string) {
 func (w *wanted) passes(t *testing.T, from, to, protocol string, port int) bool {
 	t.Helper()
 	source, destination := netip.MustParseAddr(from), netip.MustParseAddr(to)
-	sets := w.groups.members()
+	sets := w.groups.sets
 	in := func(address netip.Addr, prefixes, except, named []string) bool {
 		if len(prefixes)+len(named) == 0 {
 			return true

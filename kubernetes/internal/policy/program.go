@@ -29,7 +29,7 @@ const (
 func (w *wanted) everything(have *dataplane.FoundACLs) {
 	mark(w.acls, have.ACLs, w.changedACLs)
 	mark(w.endpoints, have.Endpoints, w.changedEndpoints)
-	members := w.groups.members()
+	members := w.groups.sets
 	for name, there := range have.Sets {
 		changed := map[netip.Addr]bool{}
 		for address := range there {
@@ -102,12 +102,8 @@ func (k *Keeper) program(ctx context.Context) (refused map[string]string, err er
 func (k *Keeper) pieces() (pieces []piece) {
 	w, have := k.wanted, k.have
 	var gone []piece
-	var members map[string]map[netip.Addr]int
-	if len(w.groups.changed) > 0 {
-		members = w.groups.members()
-	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups.changed)) {
-		part, is := members[name]
+		part, is := w.groups.sets[name]
 		if !is {
 			if have.Sets[name] != nil {
 				gone = append(gone, piece{delete: &quiver.Config{AddressSets: []*quiver.AddressSet{{Name: name}}}, weight: 1, done: func() {

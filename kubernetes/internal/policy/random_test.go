@@ -212,7 +212,7 @@ func TestAnyChangesLeadToWhatTheObjectsSay(t *testing.T) {
 			w.setClusterwide(key, nil)
 		}
 		w.settle()
-		if len(w.tiers.policies)+len(w.tiers.chains)+len(w.acls)-1+len(w.endpoints)+len(w.groups.inUse)+len(w.policies)+len(w.groups.members()) > 0 {
+		if len(w.tiers.policies)+len(w.tiers.chains)+len(w.acls)-1+len(w.endpoints)+len(w.groups.inUse)+len(w.policies)+len(w.groups.sets) > 0 {
 			t.Fatalf("seed %d: without a policy there are %v, %v, %v", seed, w.acls, w.endpoints, w.groups.inUse)
 		}
 	}

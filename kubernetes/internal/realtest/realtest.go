@@ -27,13 +27,9 @@ func Socket(directory string) string { return filepath.Join(directory, "quiver.s
 // directory. Without root, or the program, the test is skipped.
 func Start(t testing.TB, directory string) (*dataplane.Client, func()) {
 	t.Helper()
-	target := os.Getenv("CARGO_TARGET_DIR")
-	if target == "" {
-		target = "../../../target"
-	}
-	program := filepath.Join(target, "release/quiverd")
-	if _, err := os.Stat(program); err != nil || os.Geteuid() != 0 {
-		t.Skip("needs quiverd in target/release, and root")
+	program := built(t, "quiverd")
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
 	}
 	settings, socket := filepath.Join(directory, "quiverd.toml"), Socket(directory)
 	text := fmt.Sprintf("[api]\nsocket = %q\n[state]\ndirectory = %q\n[metrics]\nlisten = \"off\"\n", socket, filepath.Join(directory, "state"))
@@ -62,6 +58,20 @@ func Start(t testing.TB, directory string) (*dataplane.Client, func()) {
 		t.Fatalf("%v\n%s", err, log)
 	}
 	return client, end
+}
+
+// built is the path of a program of ours; without it, the test is skipped.
+func built(t testing.TB, name string) string {
+	t.Helper()
+	target := os.Getenv("CARGO_TARGET_DIR")
+	if target == "" {
+		target = "../../../target"
+	}
+	program := filepath.Join(target, "release", name)
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("needs %s in target/release", name)
+	}
+	return program
 }
 
 // Source is a list of objects as an API server has it, which tells of changes by a watch of their own.

@@ -93,7 +93,10 @@ class Cluster:
         ip = lambda *words: run("ip", "-n", node.namespace, *words)
         ip("link", "set", "lo", "up")
         port = self._port(node)
-        run("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
+        # A card keeps its address when its machine boots.
+        card = f"02:00:0a:c8:00:{self.nodes.index(node) + 1:02x}"
+        peer = "peer", "name", "eth0", "address", card, "netns", node.namespace
+        run("ip", "-n", self.switch, "link", "add", port, "type", "veth", *peer)
         run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
         for address, length in zip(node.addresses, (24, 64), strict=True):
             ip("address", "add", f"{address}/{length}", "dev", "eth0", *(("nodad",) if length == 64 else ()))
