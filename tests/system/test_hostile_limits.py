@@ -8,10 +8,11 @@ import pytest
 from lab import eventually
 from lab.raw_memif import RawMemif, Refused
 
-F_ADD_SEALS, SEAL, SHRINK = 1033, 1, 2
+F_ADD_SEALS, SEAL, SHRINK, FUTURE_WRITE = 1033, 1, 2, 16
 PUNCH_HOLE = 3  # and keep the size
 UNSEALED = r"not sealed against shrinking \(F_SEAL_SHRINK\)"
 UNSEALABLE = "leave out F_SEAL_SEAL"
+AGAINST_WRITING = "sealed against writing"
 
 
 def refusals(lab, name="bad"):
@@ -45,6 +46,7 @@ class Sealed(RawMemif):
         ("shared", 0, UNSEALED, "any"),
         ("shared", SHRINK, None, None),
         ("shared", SHRINK | SEAL, None, None),
+        ("shared", SHRINK | FUTURE_WRITE, AGAINST_WRITING, None),
         ("any", 0, None, None),
         ("any", SHRINK | SEAL, None, None),
     ],
@@ -55,11 +57,16 @@ def test_memory_is_taken_by_its_seals(lab, bystanders, setting, seals, words, re
         if words:
             with pytest.raises(Refused, match=words):
                 peer.connect()
-            eventually(lambda: refusals(lab) == {"region-unsealed": 1}, lambda: f"it is counted: {refusals(lab)}")
-            [line] = told(lab, "a memif peer was turned away", 'interface="bad"', "F_SEAL_")
+            kind = "region-unsealed" if remedy else "region-sealed-against-writing"
+            eventually(lambda: refusals(lab) == {kind: 1}, lambda: f"it is counted: {refusals(lab)}")
+            [line] = told(lab, "a memif peer was turned away", 'interface="bad"', "seal")
+            last = lab.daemon.memif("bad")["last_disconnect"]
+            if remedy is None:
+                assert "peer_memory" not in line + last, (line, last)
+                return
             # By what setting it would be taken, quoted by the log as it is quoted in TOML.
             assert f'peer_memory = \\"{remedy}\\" takes such memory' in line, line
-            assert f'peer_memory = "{remedy}" takes such memory' in lab.daemon.memif("bad")["last_disconnect"]
+            assert f'peer_memory = "{remedy}" takes such memory' in last
         else:
             peer.connect()
             eventually(lambda: lab.daemon.memif("bad").get("connected"), "its memory is taken")

@@ -25,6 +25,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if _, err := os.Stat(request.Netns); err != nil {
 		return nil, failure(codes.InvalidArgument, "let the runtime make the pod anew", "network namespace %s of %s: %v", request.Netns, id, err)
 	}
+	if err := a.waitForNode(ctx, id); err != nil {
+		return nil, err
+	}
 	pod := pods.ID{Namespace: request.PodNamespace, Name: request.PodName, UID: request.PodUid}
 	annotations, err := a.pods.Annotations(ctx, pod, request.Annotations)
 	var gone *pods.GoneError
@@ -39,9 +42,6 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		var fault *annotation.Error
 		errors.As(err, &fault)
 		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
-	}
-	if err := a.waitForNode(ctx, id); err != nil {
-		return nil, err
 	}
 
 	a.mutex.Lock()
@@ -140,11 +140,12 @@ func (a *Agent) waitForNode(ctx context.Context, id attachment.ID) error {
 	}
 	for {
 		a.mutex.Lock()
-		known, err := a.store.Get(id) != nil, a.prepared()
-		a.mutex.Unlock()
-		if known {
-			return nil
+		known := a.store.Get(id) != nil
+		var err error
+		if !known {
+			err = a.prepared()
 		}
+		a.mutex.Unlock()
 		if err == nil || !pause(ctx, soon) {
 			return err
 		}

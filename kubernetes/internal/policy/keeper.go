@@ -84,8 +84,11 @@ func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Ad
 
 // Known tells whether the API server has told all that it takes to guard a pod.
 func (k *Keeper) Known() bool {
+	if !k.objects.Known() {
+		return false
+	}
 	_, known := k.settings.Node()
-	return known && k.objects.Known()
+	return known
 }
 
 // Cover has a new pod's addresses guarded, before anything can reach them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +49,7 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 		return nil, context.Cause(ctx)
 	case errors.Is(err, BadSetting):
 		return nil, err
-	case errors.Is(err, unix.EACCES):
+	case errors.Is(err, unix.EACCES) && !strings.HasPrefix(address, "@"): // an abstract one has no file
 		return nil, detail(Denied, "the mode, owner and group of %s must let us write to it, its directories let us pass", address)
 	default:
 		return nil, fmt.Errorf("%w: %w", Unreachable, err)

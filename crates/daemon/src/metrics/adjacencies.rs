@@ -7,9 +7,9 @@ use api::v1::AdjacencyState;
 use super::exposition::{Exposition, Kind};
 use crate::dataplane::Inspect;
 
-/// Adjacencies with a series of their own are those with numbers up to this. Strangers can make neighbours, tens of thousands of them, and a
-/// series for each would be a burden for whoever collects them. Numbers are dense and for life, so that one that is shown stays.
-const MAX_INDEX: u32 = 1024;
+/// Adjacencies of an interface with a series of their own: those with the lowest numbers. Strangers can make neighbours, tens of thousands of
+/// them, and a series for each would be a burden for whoever collects them; those of another interface lose nothing by that.
+const MOST: usize = 256;
 
 /// Counters of each adjacency, and how many there are.
 pub(super) fn collect(inspect: &dyn Inspect, out: &mut Exposition) {
@@ -23,18 +23,19 @@ pub(super) fn collect(inspect: &dyn Inspect, out: &mut Exposition) {
         ),
     ];
     let adjacencies = inspect.adjacencies();
-    let mut counts = BTreeMap::<&str, u64>::new();
+    let mut of = BTreeMap::<&str, Vec<&AdjacencyState>>::new();
     for adjacency in &adjacencies {
-        *counts.entry(&adjacency.interface).or_default() += 1;
+        of.entry(&adjacency.interface).or_default().push(adjacency);
     }
+    of.values_mut().for_each(|all| all.sort_unstable_by_key(|adjacency| adjacency.index));
     let mut metric =
         out.metric("quiver_adjacencies", Kind::Gauge, "Next hops: neighbours and other ends of interfaces.");
-    for (interface, count) in counts {
-        metric.sample(&[("interface", interface)], count);
+    for (interface, all) in &of {
+        metric.sample(&[("interface", interface)], all.len() as u64);
     }
     for (name, help, figure) in FIGURES {
         let mut metric = out.metric(name, Kind::Counter, help);
-        for adjacency in adjacencies.iter().filter(|adjacency| adjacency.index <= MAX_INDEX) {
+        for adjacency in of.values().flat_map(|all| all.iter().take(MOST)) {
             let labels = [("interface", adjacency.interface.as_str()), ("address", &adjacency.address)];
             metric.sample(&labels, figure(adjacency));
         }

@@ -43,9 +43,9 @@ impl Handshakes {
         self.0.remove(socket);
     }
 
-    /// Sockets that have some.
+    /// Sockets that have some which have claimed no interface yet.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &SocketName> {
-        self.0.iter().filter(|(_, list)| !list.is_empty()).map(|(socket, _)| socket)
+        self.0.iter().filter(|(_, list)| list.iter().any(|one| one.id.is_none())).map(|(socket, _)| socket)
     }
 
     /// Those at a socket that have claimed interface `id`, or none, by process, the one with the oldest first.
@@ -93,6 +93,13 @@ mod tests {
         };
         assert_eq!(shown(&handshakes, None), [(Some(7), 2), (Some(8), 1)]);
         assert_eq!((shown(&handshakes, Some(3)), shown(&handshakes, Some(4))), (vec![(Some(8), 1)], vec![]));
+        handshakes.set(&b, [one(7, Some(3))].into_iter());
+        assert_eq!(
+            handshakes.sockets().collect::<Vec<_>>(),
+            [&a],
+            "what has claimed an interface is told with it"
+        );
+        handshakes.set(&b, std::iter::empty());
         handshakes.set(&a, std::iter::empty());
         assert_eq!((handshakes.sockets().count(), shown(&handshakes, None)), (0, vec![]));
     }

@@ -207,7 +207,7 @@ impl Links {
             }
             None => self.strangers.entry(socket.clone()).or_default(),
         };
-        let line = format!("{reason}, said to {peer}");
+        let line = format!("{reason} ({peer})");
         let (pid, process, (uid, gid)) = (peer.pid, peer.name.clone(), peer.owner.unzip());
         refusals.add(kind, Some(peer));
         let state = index.and_then(|index| self.states.get(&index));

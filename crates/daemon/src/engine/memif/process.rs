@@ -27,7 +27,7 @@ impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.pid, self.owner) {
             (Some(pid), _) => write!(f, "process {pid}")?,
-            (None, Some(_)) => f.write_str("a process of another namespace")?,
+            (None, Some(_)) => f.write_str("a process in another process namespace")?,
             (None, None) => return f.write_str("a process that isn't known"),
         }
         // It gives itself its name: quoted, so that it can't look like something else.
@@ -52,7 +52,7 @@ mod tests {
         let name = us.name.as_deref().expect("we may look at ourselves");
         assert_eq!(us.to_string(), format!("process {} {name:?}, uid 7, gid 8", std::process::id()));
         let hidden = Process::of(Some(Credentials { pid: None, uid: 7, gid: 8 }));
-        assert_eq!(hidden.to_string(), "a process of another namespace, uid 7, gid 8");
+        assert_eq!(hidden.to_string(), "a process in another process namespace, uid 7, gid 8");
         assert_eq!(Process::of(None).to_string(), "a process that isn't known");
     }
 }

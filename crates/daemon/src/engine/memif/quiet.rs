@@ -47,7 +47,9 @@ pub(super) struct Quiet(BTreeMap<(Subject, Telling, String), Told>);
 struct Told {
     /// The end of the period.
     until: Instant,
-    /// Lines that may still be written in it.
+    /// When there was a line last, written or kept back.
+    seen: Instant,
+    /// Lines that may still be written.
     left: u32,
     /// Lines kept back in it.
     kept_back: u64,
@@ -83,6 +85,7 @@ impl Quiet {
         match self.0.entry((subject, telling, kind.to_string())) {
             Entry::Occupied(mut told) => {
                 let told = told.get_mut();
+                told.seen = now;
                 if told.left > 0 {
                     told.left -= 1;
                     return true;
@@ -93,7 +96,7 @@ impl Quiet {
             }
             Entry::Vacant(place) => {
                 let (until, left) = (now + PERIOD, AT_ONCE - 1);
-                place.insert(Told { until, left, kept_back: 0, last: String::new() });
+                place.insert(Told { until, seen: now, left, kept_back: 0, last: String::new() });
                 true
             }
         }
@@ -109,7 +112,8 @@ impl Quiet {
         self.0.retain(|key, _| key.0 != *subject);
     }
 
-    /// What was kept back in periods that have ended. Another one, in which no line is written at once, begins where there was something.
+    /// What was kept back in periods that have ended. What hasn't come for as long as a period is news when it comes again; until then another
+    /// one begins, with no more lines than were left.
     pub(super) fn summaries(&mut self, now: Instant) -> Vec<Summary> {
         let mut summaries = Vec::new();
         self.0.retain(|(subject, telling, kind), told| {
@@ -117,7 +121,8 @@ impl Quiet {
                 return true;
             }
             if told.kept_back == 0 {
-                return false;
+                told.until = told.seen + PERIOD;
+                return now < told.until;
             }
             let (count, last) = (std::mem::take(&mut told.kept_back), std::mem::take(&mut told.last));
             let (subject, kind) = (subject.clone(), kind.clone());
@@ -170,6 +175,14 @@ mod tests {
             assert!(quiet.tell(at(31), of("a"), refused, "mode", line));
         }
         assert!(!quiet.tell(at(31), of("a"), refused, "mode", "and again"));
+        // What comes again and again isn't news, however slowly it does.
+        let told = (0..100).filter(|time| {
+            let now = at(100 + 4 * time);
+            quiet.summaries(now);
+            quiet.tell(now, of("slow"), refused, "mode", "every four seconds")
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(quiet.summaries(at(600)).len(), 1);
         quiet.forget(&of("a"));
         assert!(quiet.tell(at(31), of("a"), refused, "mode", "another one of that name"));
     }

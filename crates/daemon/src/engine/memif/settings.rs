@@ -125,7 +125,8 @@ pub(super) fn remedy(reason: &Reason) -> Option<&'static str> {
         Reason::Region(RegionError::Unsealed) => {
             Some("peer_memory = \"any\" takes such memory, of a peer that may keep a worker waiting")
         }
-        Reason::Region(RegionError::Unsealable | RegionError::SealedAgainstWriting) => {
+        // What is sealed against writing can't be taken at all.
+        Reason::Region(RegionError::Unsealable) => {
             Some("peer_memory = \"shared\" takes such memory, of a peer that may keep a worker waiting")
         }
         _ => None,

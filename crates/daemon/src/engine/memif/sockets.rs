@@ -198,6 +198,8 @@ impl Sockets {
                     self.forget(token);
                     self.listeners.remove(&name);
                     self.links().close_socket(&name);
+                } else {
+                    self.schedule(token);
                 }
             }
             Some(Place::Client { token }) => self.forget(token),
@@ -233,9 +235,13 @@ impl Sockets {
         self.schedule(token);
     }
 
+    /// Behind whatever may have changed at a socket: when it wants to be looked at again, and who is in the middle of a handshake there.
     fn schedule(&mut self, token: u64) {
         let deadline = match self.list.get(&token) {
-            Some(Socket::Listener { listener, .. }) => listener.next_deadline(),
+            Some(Socket::Listener { name, listener, .. }) => {
+                self.links().shake(name, listener.handshakes());
+                listener.next_deadline()
+            }
             Some(Socket::Client { client, .. }) => client.next_deadline(),
             None => None,
         };
@@ -253,7 +259,6 @@ impl Sockets {
                 Ok(events) => {
                     let change = |event| news::of_server(event, name, ids, &mut lock(), &attachments);
                     changes.extend(events.into_iter().filter_map(change));
-                    lock().shake(name, listener.handshakes());
                 }
                 Err(error) => tracing::error!(socket = %name, %error, "the memif socket can't be served"),
             },

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An interface and a neighbour behind it; without one, whoever is at the interface's other end.
 type Place = (IfIndex, Option<IpAddr>);
 
-/// All adjacencies, shared by their one writer, [`super::Forwarding`], with those who look: each locks them for moments. Workers
-/// don't.
+/// All adjacencies, shared by [`super::Forwarding`], which alone makes them, with those who look and who clear them: each locks them for
+/// moments. Workers don't.
 #[derive(Clone, Debug)]
 pub struct Adjacencies(Arc<Mutex<Book>>);
 

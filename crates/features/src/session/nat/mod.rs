@@ -161,7 +161,6 @@ impl Serve for Nat {
     }
 
     fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
-        self.begins = true;
         self.begin(arrival)
     }
 
@@ -225,6 +224,7 @@ impl Nat {
         match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), arrival.tick)
         {
             Ok(()) => {
+                self.begins |= wish.source.is_none();
                 arrival.count(Counter::Translated.into());
                 Entry::Goes
             }
