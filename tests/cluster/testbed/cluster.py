@@ -127,7 +127,7 @@ class Cluster:
     def stop(self):
         """Takes everything away, whatever of it is there."""
         for node in self.nodes:
-            node.shut_down()
+            node.cut_power()
         if self.control:
             self.control.stop()
         for path, text in self.kernel.items():

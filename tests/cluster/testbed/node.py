@@ -59,8 +59,6 @@ class Node:
         """Control groups in which kubelet's will be, of each hierarchy."""
         for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir():
             group = hierarchy / self.namespace
-            if group in self.groups:
-                continue
             group.mkdir()
             self.groups.append(group)
             for file in ("cpuset.cpus", "cpuset.mems") if hierarchy.name == "cpuset" else ():
@@ -72,10 +70,10 @@ class Node:
             self.machine.signal(signal.SIGKILL)
             for process in (self.machine, *self.services.values()):
                 process.wait()
+        self._remove_groups()
 
-    def shut_down(self):
-        """Does so, and removes the control groups."""
-        self.cut_power()
+    def _remove_groups(self):
+        """Removes the control groups: a machine that boots has none of before, in each of which kubelet would look for a container."""
         for group in self.groups:
             for attempt in range(50):
                 try:
@@ -85,6 +83,7 @@ class Node:
                 except OSError:
                     # The last processes are still on their way out.
                     time.sleep(0.1 if attempt < 49 else 0)
+        self.groups.clear()
 
     def run(self, *command, **options):
         """Runs a command here to its end."""
