@@ -368,8 +368,12 @@ def segments(cluster, pod):
 
 
 def lost(counts):
-    """How many segments were lost: those that were sent again, without those of which the other end said that it had them."""
-    return counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
+    """How many segments were lost. One that was sent again was so only if the other end hasn't said that it had it, and if TCP has found
+    out that it was: by a timeout, by what came behind it, or by a probe that has mended something. When answers are late it probes though
+    nothing was lost, and on a connection that closes nobody says any more that he had something twice."""
+    again = counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
+    ways = "TCPTimeouts", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLossProbeRecovery"
+    return min(again, sum(counts[f"TcpExt:{way}"] for way in ways))
 
 
 def goes_on(lines):

@@ -26,7 +26,7 @@ class ControlPlane:
         self.admin = self.kubeconfig("admin", "/O=system:masters/CN=admin")
         self.client = (*self.here, "kubectl", "--kubeconfig", self.admin, "--cache-dir", directory / "kubectl")
         self.components = {}
-        self.serving = ()
+        self.serving = self.scheduling = ()
 
     def kubeconfig(self, name, subject):
         """Path of a kubeconfig for a new user."""
@@ -57,7 +57,8 @@ class ControlPlane:
             "--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--use-service-account-credentials",
             f"--service-account-private-key-file={tokens}", f"--root-ca-file={ca}",
         )  # fmt: skip
-        self._start("kube-scheduler", f"--kubeconfig={self.kubeconfig('scheduler', f'/CN={SCHEDULER}')}", "--leader-elect=false")
+        self.scheduling = f"--kubeconfig={self.kubeconfig('scheduler', f'/CN={SCHEDULER}')}", "--leader-elect=false"
+        self._start("kube-scheduler", *self.scheduling)
         ready = lambda: self.kubectl("get", "serviceaccount", "default", check=False).returncode == 0
         eventually(ready, lambda: self.log("kube-controller-manager")[-4000:], timeout=180, interval=0.3)
 
@@ -68,9 +69,13 @@ class ControlPlane:
         """Starts the API server, the first time or once more, and waits until it answers."""
         self._start("kube-apiserver", *self.serving)
         eventually(self._answers, lambda: f"the API server answers\n{self.log('kube-apiserver')[-4000:]}", timeout=180, interval=0.3)
+        if self.scheduling:
+            self._start("kube-scheduler", *self.scheduling)
 
     def kill_server(self):
         """Kills the API server: until `serve`, nobody is told anything."""
+        # The scheduler ends by itself when it notices what it has missed, maybe much later, and here is no kubelet that starts it again.
+        self.components.pop("kube-scheduler").stop()
         self.components["kube-apiserver"].signal(signal.SIGKILL)
         self.components["kube-apiserver"].wait()
 
