@@ -108,7 +108,9 @@ impl Inspect for Glass {
             bytes: packets * 64,
             ..AdjacencyState::default()
         };
-        vec![one(1, "a", "10.0.0.2", 3), one(2, "b", "", 4), one(5000, "b", "10.0.1.2", 5)]
+        let crowd = (0..300).map(|n| one(10 + n, "crowd", &format!("10.1.{}.{}", n / 256, n % 256), 1));
+        let few = [one(1, "a", "10.0.0.2", 3), one(2, "b", "", 4), one(5000, "b", "10.0.1.2", 5)];
+        crowd.chain(few).collect()
     }
 
     fn neighbors(&self) -> Vec<NeighborState> {
