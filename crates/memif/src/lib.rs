@@ -30,7 +30,7 @@ pub use control::{Admission, ClientConfig, Mode, QueueConfig, Reason, Refusal, S
 pub use error::{Error, InterfaceError};
 pub use in_process::in_process;
 pub use io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
-pub use ring::{Fault, Pool, QueueError, QueueName, RingSize, RxQueue, RxSink, TxQueue, TxSource};
+pub use ring::{Fault, Lines, Pool, QueueError, QueueName, RingSize, RxQueue, RxSink, TxQueue, TxSource};
 
 /// The regions of a connection and the checked ranges that packets are handed over in.
 pub use memory::region;

@@ -12,6 +12,7 @@
 //! | `fault` | what a peer can do wrong, and the error that names whose queue it was |
 //! | `counters`, `gauge` | what went by a queue, and how full its ring is, for whoever looks from outside |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
+//! | `lines` | sending short packets from where they lie one after another |
 //! | `packets` | the same loops for a dataplane's packet slots |
 //! | `staged` | sending in two steps, where somebody else copies bodies |
 //! | `quad` | four descriptors at a time, for packets like most |
@@ -37,6 +38,7 @@ mod fault;
 mod gather;
 mod gauge;
 mod indices;
+mod lines;
 mod packets;
 mod pool;
 mod pooled;
@@ -57,6 +59,7 @@ pub use cursor::IndexFault;
 pub use event::Event;
 pub use fault::{Fault, QueueError, QueueName};
 pub use gauge::RingGauge;
+pub use lines::Lines;
 pub use packets::PacketsSent;
 pub use pool::Pool;
 pub use rx::{Armed, RxQueue, RxSink};

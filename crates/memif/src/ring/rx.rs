@@ -409,7 +409,7 @@ impl RxQueue {
             let ring = self.ring.descriptors();
             for i in 0..n {
                 let index = first.wrapping_add(i);
-                ring.set(index, slots.buffer(ring, index));
+                ring.renew(index, slots.buffer(ring, index));
             }
         } else if let Some(pool) = &self.pool {
             let ring = self.ring.descriptors();

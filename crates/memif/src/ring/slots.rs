@@ -38,6 +38,10 @@ impl Slots {
 
 /// [`Slots`] with the decision taken, so that loops are compiled for each of the two.
 pub(super) trait Addressing: Copy {
+    /// Whether descriptors are written by the peer as well, so that each is fetched to be written. One that only we write, and the peer
+    /// reads, mostly says already what it is to say.
+    const PEERS: bool = true;
+
     /// The descriptor to trust for this slot; `length` is what stands in shared memory.
     fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor;
     /// The empty buffer of this slot: where, and how long.
@@ -91,6 +95,8 @@ impl OwnSlots {
 }
 
 impl Addressing for OwnSlots {
+    const PEERS: bool = false;
+
     #[inline(always)]
     fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor {
         let theirs = ring.get(index);
@@ -103,6 +109,14 @@ impl Addressing for OwnSlots {
         // Wraps only if the layout was wrong, and is checked against the region like every other offset.
         let offset = self.first.wrapping_add(slot.wrapping_mul(self.stride));
         Descriptor { flags: 0, region: self.region, length: self.capacity, offset }
+    }
+
+    /// A store to a line that the peer has read takes it away from there, and has it fetched again: half a line a packet for nothing.
+    #[inline(always)]
+    fn fill(self, ring: Descriptors<'_>, index: u16, d: Descriptor) {
+        if !ring.has_length(index, d) {
+            ring.set_length(index, d);
+        }
     }
 
     #[inline(always)]

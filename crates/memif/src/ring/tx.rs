@@ -17,8 +17,8 @@ use super::slots::{Addressing, OwnSlots, PeerSlots};
 use crate::control::DEFAULT_MAX_PACKET;
 
 use super::{
-    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, QueueError, QueueName, RingGauge, RingSize,
-    RingView, Slots,
+    Cursor, Descriptor, Endpoint, Event, Fault, Lines, QueueCounters, QueueError, QueueName, RingGauge,
+    RingSize, RingView, Slots,
 };
 
 /// How many slots ahead a buffer's first line is prefetched, to be written ...
@@ -38,6 +38,13 @@ pub trait TxSource {
 
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
+
+    /// The packets, from number 0 on, if a line is all that is to be written of each: those of these that find room are sent as they
+    /// are, where the buffers are ours (a client's), and neither their lengths nor their bytes are asked for one by one.
+    #[inline(always)]
+    fn lines(&self) -> Option<Lines<'_>> {
+        None
+    }
 
     /// The packet can't be sent however long one waits: it is empty, longer than all the ring's buffers
     /// together, or than a peer takes. Gives whether to leave it out and go on with the next.
@@ -94,9 +101,9 @@ pub struct TxQueue {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Walked {
     pub(super) done: Transmitted,
-    bytes: u64,
+    pub(super) bytes: u64,
     /// The source didn't want to go on after a packet that can't be sent.
-    stopped: bool,
+    pub(super) stopped: bool,
 }
 
 impl TxQueue {
@@ -172,7 +179,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`QueueError`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
-    #[inline]
+    #[inline(always)]
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, QueueError> {
         let filled = self.fill(n, source);
         let Walked { done, bytes, stopped } = filled.map_err(|fault| self.error(fault))?;
@@ -185,13 +192,18 @@ impl TxQueue {
     }
 
     /// [`transmit`](Self::transmit), not counted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Walked, Fault> {
         let room = self.checked_room()?;
         let sent = match OwnSlots::of(self.slots) {
             None if self.pool.is_some() => self.walk_pool(room, n, source),
             None => self.walk(PeerSlots, room, n, source),
-            Some(own) => self.walk(own, room, n, source),
+            Some(own) => {
+                match source.lines().and_then(|packets| self.fill_lines(own, room, packets.first(n))) {
+                    Some(sent) => Ok(sent),
+                    None => self.walk(own, room, n, source),
+                }
+            }
         }?;
         self.publish();
         Ok(sent)
@@ -274,7 +286,7 @@ impl TxQueue {
                     if !quad.is(simd, &usual) {
                         return None;
                     }
-                    ring.set_lengths(index, filled);
+                    ring.set_lengths(simd, index, filled);
                     index = index.wrapping_add(QUAD as u16);
                     Some(quad.addresses(span))
                 },
@@ -305,7 +317,7 @@ impl TxQueue {
         while used < room && done.done() < n {
             let packet = done.done();
             let index = start.wrapping_add(used);
-            if ring.begins_line(index) {
+            if A::PEERS && ring.begins_line(index) {
                 ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
             }
             // A hint, from whatever stands there: used for nothing else.

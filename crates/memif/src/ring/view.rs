@@ -177,11 +177,28 @@ impl<'r> Descriptors<'r> {
         Descriptor::from_words(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
     }
 
+    /// Whether flags, region and length of a slot are these.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_length(self, index: u16, descriptor: Descriptor) -> bool {
+        self.slot(index)[0].load(Ordering::Relaxed) == descriptor.first_word()
+    }
+
     /// Writes flags, region and length of a slot.
     #[inline(always)]
     pub fn set_length(self, index: u16, descriptor: Descriptor) {
         let [first, _] = self.slot(index);
         first.store(descriptor.first_word(), Ordering::Relaxed);
+    }
+
+    /// Writes flags, region and length of a slot, and the rest where that isn't there already: whose descriptors the peer writes, too.
+    #[inline(always)]
+    pub fn renew(self, index: u16, descriptor: Descriptor) {
+        let [first, second] = self.slot(index);
+        first.store(descriptor.first_word(), Ordering::Relaxed);
+        if second.load(Ordering::Relaxed) != descriptor.second_word() {
+            second.store(descriptor.second_word(), Ordering::Relaxed);
+        }
     }
 
     /// Writes all of a slot's descriptor.
@@ -215,10 +232,10 @@ impl<'r> Descriptors<'r> {
 
     /// Writes flags, region and length of all slots in the line of the slot of this index.
     #[inline(always)]
-    pub(super) fn set_lengths(self, index: u16, descriptor: Descriptor) {
-        let first = index & !(QUAD - 1);
-        for at in 0..QUAD {
-            self.set_length(first.wrapping_add(at), descriptor);
+    pub(super) fn set_lengths(self, simd: impl Simd, index: u16, descriptor: Descriptor) {
+        let first = usize::from(index & !(QUAD - 1)) & (self.0.len() - 1);
+        if let Some(line) = self.0.get(first..).and_then(<[_]>::first_chunk) {
+            simd.store_firsts(line, descriptor.first_word());
         }
     }
 

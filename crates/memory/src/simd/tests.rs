@@ -175,6 +175,25 @@ fn every_tier_tells_which_words_are_equal() {
     }
 }
 
+struct StoreFirsts<'a>(&'a [[AtomicU64; 2]; 4], u64);
+impl TierTask for StoreFirsts<'_> {
+    type Output = ();
+    fn run<S: Simd>(self, s: S) {
+        s.run(|| s.store_firsts(self.0, self.1));
+    }
+}
+
+#[test]
+fn every_tier_stores_the_first_of_each_pair_and_nothing_beside() {
+    for tier in Tier::available() {
+        let row = |values: [u64; 2]| core::array::from_fn(|_| values.map(AtomicU64::new));
+        let pairs: [[[AtomicU64; 2]; 4]; 3] = [row([1, 2]), row([3, 4]), row([5, 6])];
+        tier.dispatch(StoreFirsts(&pairs[1], u64::MAX - 7));
+        let read = pairs.map(|row| row.map(|pair| pair.map(AtomicU64::into_inner)));
+        assert_eq!(read, [[[1, 2]; 4], [[u64::MAX - 7, 4]; 4], [[5, 6]; 4]], "{}", tier.name());
+    }
+}
+
 #[test]
 fn detection_never_goes_below_the_reference() {
     assert_eq!(Tier::available()[0].name(), "scalar");

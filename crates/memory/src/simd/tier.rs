@@ -66,6 +66,12 @@ pub trait Simd: sealed::Tier + Copy + Send + fmt::Debug + 'static {
         let is_equal = |at: usize| u8::from(words[at].load(Ordering::Relaxed) == word);
         (0..4).fold(0, |equal, at| equal | is_equal(at) << at)
     }
+
+    /// Stores `word` as the first of each pair: relaxed stores, in no order. Others may be reading and writing them.
+    #[inline(always)]
+    fn store_firsts(self, pairs: &[[AtomicU64; 2]; 4], word: u64) {
+        pairs.iter().for_each(|[first, _]| first.store(word, Ordering::Relaxed));
+    }
 }
 
 /// Work that is generic over the tier; see [`Tier::dispatch`].
@@ -263,6 +269,13 @@ impl Simd for Avx512 {
     fn equal(self, words: &[AtomicU64; 4], word: u64) -> u8 {
         // SAFETY: features as promised by `self`.
         unsafe { fields::equal_avx512(words, word) }
+    }
+
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn store_firsts(self, pairs: &[[AtomicU64; 2]; 4], word: u64) {
+        // SAFETY: features as promised by `self`.
+        unsafe { fields::store_firsts_avx512(pairs, word) }
     }
 }
 
