@@ -5,7 +5,7 @@ use super::{LinkError, Packets, Parts, Receiver, netns};
 use memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 use memif::region::{CheckedRange, SealPolicy};
 use memif::{
-    ClientConfig, Connection, InterfaceError, QueueConfig, QueueError, RingSize, RxSink, Secret,
+    ClientConfig, Connection, InterfaceError, Lines, QueueConfig, QueueError, RingSize, RxSink, Secret,
     ServerConfig, TxSource,
 };
 use memory::clock::cycles;
@@ -262,6 +262,11 @@ impl<P: Packets> TxSource for Source<'_, P> {
     #[inline(always)]
     fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
         self.packets.write(packet, into, self.rest, cycles);
+    }
+
+    #[inline(always)]
+    fn lines(&self) -> Option<Lines<'_>> {
+        self.packets.lines(self.rest)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //! inlined into the links' loops.
 
 use super::{Target, View};
+use memif::Lines;
 
 /// Makes packets.
 pub trait Packets {
@@ -14,6 +15,13 @@ pub trait Packets {
     /// Writes a packet. `rest`: also what is the same in all packets of its length. `stamp`: gives its timestamp, if it has
     /// one, in ticks of the cycle counter.
     fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64);
+
+    /// The packets that are there, from the first on, if a line is all that [`write`](Self::write) would write of each.
+    #[inline(always)]
+    fn lines(&self, rest: bool) -> Option<Lines<'_>> {
+        let _ = rest;
+        None
+    }
 
     /// The first `n` have been sent.
     fn sent(&mut self, n: usize);

@@ -4,6 +4,7 @@ use super::{BURST, Generator, LINE};
 use crate::link::{Packets, Target};
 use crate::stateless::signature::{self, Mark, Signature};
 use crate::stateless::template::{Template, check_of};
+use memif::Lines;
 
 impl<const LINES: usize> Packets for Generator<LINES> {
     #[inline(always)]
@@ -43,7 +44,7 @@ impl<const LINES: usize> Packets for Generator<LINES> {
         let template = &self.templates[usize::from(self.which[packet])];
         let len = template.bytes.len();
         if len < LINE * LINES {
-            into.put(0, &image.as_flattened()[..len]);
+            put_short(into, image.as_flattened(), len);
         } else {
             for (n, line) in image.iter().enumerate() {
                 into.put_array((n * LINE) as u32, line);
@@ -63,8 +64,32 @@ impl<const LINES: usize> Packets for Generator<LINES> {
     }
 
     #[inline(always)]
+    fn lines(&self, rest: bool) -> Option<Lines<'_>> {
+        let whole = self.fixed as usize <= LINE || !rest && self.signature.is_none();
+        if LINES > 1 || self.fixed == 0 || !whole || self.signature.is_some_and(|of| of.mark.stamped) {
+            return None;
+        }
+        let images = self.images.get(self.done..self.ready)?;
+        Some(Lines { length: self.fixed, lines: images.as_flattened() })
+    }
+
+    #[inline(always)]
     fn sent(&mut self, n: usize) {
         self.done += n;
+    }
+}
+
+/// Puts the first `len` bytes of an image. Those of one line at most in two stores that overlap: whoever sends small packets is limited by
+/// how many of its stores are on their way.
+#[inline(always)]
+fn put_short<T: Target>(into: T, image: &[u8], len: usize) {
+    const HALF: usize = LINE / 2;
+    match (image.first_chunk::<HALF>(), image.get(..len).and_then(<[u8]>::last_chunk::<HALF>)) {
+        (Some(first), Some(last)) if len <= LINE => {
+            into.put_array(0, first);
+            into.put_array((len - HALF) as u32, last);
+        }
+        _ => into.put(0, &image[..len]),
     }
 }
 
