@@ -132,8 +132,13 @@ func (r *Ring) Descriptor(index uint16) Descriptor {
 	return Descriptor{uint16(first), uint16(first >> 16), uint32(first >> 32), uint32(second)}
 }
 
-// SetLength writes flags, region and length of a slot, to be published with an index.
-func (r *Ring) SetLength(index uint16, d Descriptor) { r.slot(index)[0] = d.first() }
+// SetLength writes flags, region and length of a slot, to be published with an index. What a client sends by says mostly what it is to say
+// already: a store would take the line away from the server that has read it, and have it fetched again.
+func (r *Ring) SetLength(index uint16, d Descriptor) {
+	if word := &r.slot(index)[0]; *word != d.first() {
+		*word = d.first()
+	}
+}
 
 // SetDescriptor writes all of a slot, to be published with an index.
 func (r *Ring) SetDescriptor(index uint16, d Descriptor) {
