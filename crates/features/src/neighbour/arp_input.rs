@@ -10,7 +10,7 @@
 //! What the forwarding tables say already is not told: a flood of requests from a known neighbour costs a lookup each.
 
 use super::ARP;
-use super::adjacency::{Adjacency, AdjacencyKeys};
+use super::claim::{Claim, ClaimKeys};
 use super::own::{is_own, is_proxied};
 use crate::interface::{Interfaces, Limiter};
 use core::fmt;
@@ -87,7 +87,7 @@ pub const NODE: NodeSpec = NodeSpec {
     make: |cx: &NodeContext<'_>| {
         Box::new(ArpInput {
             interfaces: cx.table(),
-            adjacencies: AdjacencyKeys::new(cx),
+            claims: ClaimKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             limiter: super::TOLD,
@@ -98,7 +98,7 @@ pub const NODE: NodeSpec = NodeSpec {
 
 struct ArpInput {
     interfaces: Key<Interfaces>,
-    adjacencies: AdjacencyKeys,
+    claims: ClaimKeys,
     arcs: Key<Arcs>,
     output: ArcPlace,
     limiter: Limiter,
@@ -151,26 +151,26 @@ impl ArpInput {
             let _ = self.tell(ctx, slot);
             return Verdict::Drop(Drop::Conflict);
         }
-        let adjacencies = self.adjacencies.on(tables, interface.vrf, rx_if);
-        let adjacency = adjacencies.of(sender, arp.sender_mac);
+        let claims = self.claims.on(tables, interface.vrf, rx_if);
+        let claim = claims.of(sender, arp.sender_mac);
         let ours = is_own(interface, target);
         if arp.operation == ArpOperation::REQUEST {
-            let proxied = !ours && is_proxied(interface, &adjacencies, sender, target);
+            let proxied = !ours && is_proxied(interface, &claims, sender, target);
             if ours || proxied {
                 // A probe (sender 0.0.0.0) leads nowhere, so there is nothing to learn from it.
-                if matches!(adjacency, Adjacency::Unknown | Adjacency::Moved) {
+                if matches!(claim, Claim::Unknown | Claim::Moved) {
                     let _ = self.tell(ctx, slot);
                 }
                 ctx.count(if ours { Counter::Answered } else { Counter::Proxied }, 1);
                 return self.answer(ctx, slot, &arp, interface.mac);
             }
         }
-        match adjacency {
-            Adjacency::Elsewhere => Verdict::Drop(Drop::Elsewhere),
+        match claim {
+            Claim::Elsewhere => Verdict::Drop(Drop::Elsewhere),
             // An answer to our question is news even where it says what we know: the neighbour is alive.
             _ if ours => self.tell(ctx, slot),
-            Adjacency::Moved => self.tell(ctx, slot),
-            Adjacency::Known | Adjacency::Unknown => Verdict::Drop(Drop::NothingNew),
+            Claim::Moved => self.tell(ctx, slot),
+            Claim::Known | Claim::Unknown => Verdict::Drop(Drop::NothingNew),
         }
     }
 

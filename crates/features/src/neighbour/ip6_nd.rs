@@ -10,7 +10,7 @@
 //! Router solicitations and advertisements and redirects are counted and dropped: routes are configured.
 
 use super::ND;
-use super::adjacency::{Adjacency, AdjacencyKeys};
+use super::claim::{Claim, ClaimKeys};
 use super::frames;
 use super::own::{is_own, is_proxied, own_v6};
 use super::said::{Reader, Said};
@@ -109,7 +109,7 @@ pub const NODE: NodeSpec = NodeSpec {
     make: |cx: &NodeContext<'_>| {
         Box::new(Ip6Nd {
             interfaces: cx.table(),
-            adjacencies: AdjacencyKeys::new(cx),
+            claims: ClaimKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             limiter: super::TOLD,
@@ -121,7 +121,7 @@ pub const NODE: NodeSpec = NodeSpec {
 
 struct Ip6Nd {
     interfaces: Key<Interfaces>,
-    adjacencies: AdjacencyKeys,
+    claims: ClaimKeys,
     arcs: Key<Arcs>,
     output: ArcPlace,
     limiter: Limiter,
@@ -196,13 +196,13 @@ impl Ip6Nd {
         if is_own(interface, src) {
             return self.conflict(ctx, slot);
         }
-        let adjacencies = self.adjacencies.on(ctx.tables, interface.vrf, rx_if);
+        let claims = self.claims.on(ctx.tables, interface.vrf, rx_if);
         let ours = is_own(interface, target);
-        if !ours && !is_proxied(interface, &adjacencies, src, target) {
+        if !ours && !is_proxied(interface, &claims, src, target) {
             return Verdict::Drop(Drop::NothingNew);
         }
         if let Some(mac) = said.mac.filter(|mac| mac.is_unicast())
-            && matches!(adjacencies.of(src, mac), Adjacency::Unknown | Adjacency::Moved)
+            && matches!(claims.of(src, mac), Claim::Unknown | Claim::Moved)
         {
             let _ = self.tell(ctx, slot);
         }
@@ -220,9 +220,9 @@ impl Ip6Nd {
         if is_own(interface, target) {
             return self.conflict(ctx, slot);
         }
-        let adjacencies = self.adjacencies.on(ctx.tables, interface.vrf, rx_if);
-        match adjacencies.of(target, said.mac.unwrap_or(MacAddr::ZERO)) {
-            Adjacency::Elsewhere => Verdict::Drop(Drop::Elsewhere),
+        let claims = self.claims.on(ctx.tables, interface.vrf, rx_if);
+        match claims.of(target, said.mac.unwrap_or(MacAddr::ZERO)) {
+            Claim::Elsewhere => Verdict::Drop(Drop::Elsewhere),
             _ => self.tell(ctx, slot),
         }
     }

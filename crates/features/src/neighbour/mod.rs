@@ -2,8 +2,8 @@
 //!
 //! Workers answer what can be answered from the tables and tell the control thread the rest, where [`control`] decides.
 
-mod adjacency;
 mod arp_input;
+mod claim;
 pub mod control;
 mod direct;
 mod ethernet_out;

@@ -1,6 +1,6 @@
 //! Which addresses a station on an interface is answered for.
 
-use super::adjacency::Adjacencies;
+use super::claim::Claims;
 use crate::interface::Interface;
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -12,16 +12,11 @@ pub(super) fn is_own(interface: &Interface, address: IpAddr) -> bool {
 /// Whether to answer for `target`, which is behind us, to `asker` on the interface: it lies in a configured range,
 /// and its own station doesn't hear the question. Not where the asker is looking whether the address is free, or
 /// already has it: every address of a wide range would seem taken.
-pub(super) fn is_proxied(
-    interface: &Interface,
-    adjacencies: &Adjacencies<'_>,
-    asker: IpAddr,
-    target: IpAddr,
-) -> bool {
+pub(super) fn is_proxied(interface: &Interface, claims: &Claims<'_>, asker: IpAddr, target: IpAddr) -> bool {
     interface.proxy_ranges.iter().any(|(first, last)| (*first..=*last).contains(&target))
         && !asker.is_unspecified()
         && asker != target
-        && !adjacencies.leads_back(target)
+        && !claims.leads_back(target)
 }
 
 /// The interface's IPv6 address that speaks to `asker` for others: link-local to a link-local one.

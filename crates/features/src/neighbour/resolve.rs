@@ -3,7 +3,7 @@
 //! One that has passed as many routers as it may doesn't wait, and nobody is asked for: no neighbour would get it
 //! (RFC 1812 section 5.2.1.2, RFC 8200 section 3).
 
-use super::adjacency::octets;
+use super::claim::octets;
 use super::hold::{Drop, Holder};
 use crate::ip::family::{Family, Refusal};
 use crate::ip::{NextHopKind, NextHops};

@@ -9,7 +9,7 @@ use wire::MacAddr;
 
 /// How a claim compares with what is in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adjacency {
+pub(super) enum Claim {
     /// The address belongs to the interface's network, and it is at this MAC address.
     Known,
     /// The address belongs to the interface's network, and it was at another MAC address.
@@ -23,20 +23,20 @@ pub(super) enum Adjacency {
 
 /// Where a node finds the forwarding tables.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AdjacencyKeys {
+pub(super) struct ClaimKeys {
     fibs: Key<Fibs>,
     hops: Key<NextHops>,
     link_locals: Key<LinkLocals>,
 }
 
-impl AdjacencyKeys {
+impl ClaimKeys {
     pub(super) fn new(cx: &NodeContext<'_>) -> Self {
         Self { fibs: cx.table(), hops: cx.table(), link_locals: cx.table() }
     }
 
     /// The tables of `vrf` as seen from `interface`.
-    pub(super) fn on<'t>(&self, tables: &'t Tables, vrf: u16, interface: IfIndex) -> Adjacencies<'t> {
-        Adjacencies {
+    pub(super) fn on<'t>(&self, tables: &'t Tables, vrf: u16, interface: IfIndex) -> Claims<'t> {
+        Claims {
             interface,
             vrf: tables.get(self.fibs).get(vrf),
             hops: tables.get(self.hops),
@@ -47,14 +47,14 @@ impl AdjacencyKeys {
 
 /// The forwarding tables as seen from one interface.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Adjacencies<'t> {
+pub(super) struct Claims<'t> {
     interface: IfIndex,
     vrf: Option<&'t VrfTables>,
     hops: &'t NextHops,
     link_locals: &'t LinkLocals,
 }
 
-impl<'t> Adjacencies<'t> {
+impl<'t> Claims<'t> {
     /// The next hop towards `address`.
     fn hop(&self, address: IpAddr) -> &'t NextHop {
         let id = match (self.vrf, address) {
@@ -69,21 +69,19 @@ impl<'t> Adjacencies<'t> {
     }
 
     /// What is known of `address`, which `mac` claims on the interface.
-    pub(super) fn of(&self, address: IpAddr, mac: MacAddr) -> Adjacency {
+    pub(super) fn of(&self, address: IpAddr, mac: MacAddr) -> Claim {
         let hop = self.hop(address);
         if hop.tx_if != self.interface {
-            return Adjacency::Elsewhere;
+            return Claim::Elsewhere;
         }
         match hop.kind {
-            NextHopKind::Glean => Adjacency::Unknown,
+            NextHopKind::Glean => Claim::Unknown,
             // What lies behind a router on this interface isn't on the interface's network.
-            NextHopKind::Rewrite | NextHopKind::Resolve if hop.address != octets(address) => {
-                Adjacency::Elsewhere
-            }
-            NextHopKind::Resolve => Adjacency::Unknown,
-            NextHopKind::Rewrite if hop.header.starts_with(&mac.0) => Adjacency::Known,
-            NextHopKind::Rewrite => Adjacency::Moved,
-            _ => Adjacency::Elsewhere,
+            NextHopKind::Rewrite | NextHopKind::Resolve if hop.address != octets(address) => Claim::Elsewhere,
+            NextHopKind::Resolve => Claim::Unknown,
+            NextHopKind::Rewrite if hop.header.starts_with(&mac.0) => Claim::Known,
+            NextHopKind::Rewrite => Claim::Moved,
+            _ => Claim::Elsewhere,
         }
     }
 
