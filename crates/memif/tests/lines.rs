@@ -13,7 +13,8 @@ const RING: usize = 64;
 
 fn pair(buffer_size: u32) -> (Connection, Connection) {
     let ring_size = RingSize::MIN;
-    let config = QueueConfig { ring_size, buffer_size, huge_pages: HugePages::Never, ..QueueConfig::default() };
+    let config =
+        QueueConfig { ring_size, buffer_size, huge_pages: HugePages::Never, ..QueueConfig::default() };
     in_process(&config).unwrap()
 }
 

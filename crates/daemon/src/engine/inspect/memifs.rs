@@ -17,20 +17,25 @@ use crate::model::spec::{MemifSpec, PortSpec, SocketName};
 pub(super) fn all(shared: &Shared) -> Vec<MemifState> {
     let inventory = shared.directory.get();
     let links = shared.memifs.links();
-    let mut list: Vec<MemifState> = inventory
+    let list: Vec<(MemifState, Option<UnderWay>)> = inventory
         .registry
         .iter()
         .filter_map(|(index, entry)| {
             let PortSpec::Memif(memif) = &entry.spec.port else { return None };
             let worker = |queue| placed(&shared.pool, index, queue);
-            let mut state = state(&entry.spec.name.to_string(), memif, links.get(index), worker);
-            if memif.role == MemifRole::Server {
-                state.handshake =
-                    links.handshakes(&memif.socket, Some(memif.id)).iter().map(handshake).next();
-            }
-            Some(state)
+            let under_way = match memif.role {
+                MemifRole::Server => links.handshakes(&memif.socket, Some(memif.id)).into_iter().next(),
+                MemifRole::Client | MemifRole::Unspecified => None,
+            };
+            Some((state(&entry.spec.name.to_string(), memif, links.get(index), worker), under_way))
         })
         .collect();
+    drop(links);
+    let shown = |(state, under_way): (_, Option<_>)| MemifState {
+        handshake: under_way.as_ref().map(handshake),
+        ..state
+    };
+    let mut list: Vec<_> = list.into_iter().map(shown).collect();
     list.sort_by(|a, b| a.interface.cmp(&b.interface));
     list
 }
@@ -125,7 +130,11 @@ fn refusals(counts: &Reasons) -> Vec<MemifRefusals> {
 
 fn handshake(under_way: &UnderWay) -> MemifHandshake {
     let UnderWay { peer, count, .. } = under_way;
-    MemifHandshake { peer: Some(process(peer)), count: *count, since_ns: ns(under_way.since()) }
+    MemifHandshake {
+        peer: Some(process(&Process::of(*peer))),
+        count: *count,
+        since_ns: ns(under_way.since()),
+    }
 }
 
 /// Sockets at which strangers were turned away, or are in the middle of a handshake.
@@ -133,12 +142,19 @@ pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
     let links = shared.memifs.links();
     let socket = |socket: &SocketName| {
         let away = links.strangers(socket);
-        MemifSocket {
+        let state = MemifSocket {
             socket: socket.to_string(),
             refusals: away.map(|away| refusals(&away.reasons)).unwrap_or_default(),
             last_refused: away.and_then(refused),
-            handshakes: links.handshakes(socket, None).iter().map(handshake).collect(),
-        }
+            handshakes: Vec::new(),
+        };
+        (state, links.handshakes(socket, None))
     };
-    links.sockets().into_iter().map(socket).collect()
+    let all: Vec<_> = links.sockets().into_iter().map(socket).collect();
+    drop(links);
+    let shown = |(state, under_way): (_, Vec<_>)| MemifSocket {
+        handshakes: under_way.iter().map(handshake).collect(),
+        ..state
+    };
+    all.into_iter().map(shown).collect()
 }

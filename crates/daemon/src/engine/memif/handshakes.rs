@@ -5,14 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::memif::io::{Credentials, Handshake};
 
-use super::process::Process;
 use crate::model::spec::SocketName;
 
 /// Connections of one process whose handshake isn't done.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) struct UnderWay {
-    /// Whose they are.
-    pub(in super::super) peer: Process,
+    /// Whose they are. What the process calls itself is looked up by whoever shows it, when the links are let go of.
+    pub(in super::super) peer: Option<Credentials>,
     /// How many.
     pub(in super::super) count: u32,
     /// How long the oldest of them has been there.
@@ -57,11 +56,8 @@ impl Handshakes {
                 None => all.push((one.peer, 1, one.since)),
             }
         }
-        let under_way = |(peer, count, since): (_, _, Instant)| UnderWay {
-            peer: Process::of(peer),
-            count,
-            age: since.elapsed(),
-        };
+        let under_way =
+            |(peer, count, since): (_, _, Instant)| UnderWay { peer, count, age: since.elapsed() };
         all.into_iter().map(under_way).collect()
     }
 }
@@ -89,7 +85,7 @@ mod tests {
         assert_eq!(handshakes.sockets().collect::<Vec<_>>(), [&a]);
         let shown = |handshakes: &Handshakes, id| {
             let all = handshakes.of(&a, id).into_iter();
-            all.map(|one| (one.peer.owner.map(|(uid, _)| uid), one.count)).collect::<Vec<_>>()
+            all.map(|one| (one.peer.map(|peer| peer.uid), one.count)).collect::<Vec<_>>()
         };
         assert_eq!(shown(&handshakes, None), [(Some(7), 2), (Some(8), 1)]);
         assert_eq!((shown(&handshakes, Some(3)), shown(&handshakes, Some(4))), (vec![(Some(8), 1)], vec![]));

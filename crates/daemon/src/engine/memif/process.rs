@@ -17,7 +17,7 @@ pub(in super::super) struct Process {
 
 impl Process {
     /// Looks while it is there, if it is: its number may be another's later.
-    pub(super) fn of(credentials: Option<Credentials>) -> Self {
+    pub(in super::super) fn of(credentials: Option<Credentials>) -> Self {
         let Some(Credentials { pid, uid, gid }) = credentials else { return Self::default() };
         Self { pid, name: pid.and_then(name), owner: Some((uid, gid)) }
     }
