@@ -44,6 +44,7 @@ impl<const N: usize> Line<N> {
 
 impl Line {
     /// As bytes.
+    #[inline(always)]
     #[must_use]
     pub fn bytes(&self) -> [u8; LINE] {
         let mut line = [0; LINE];

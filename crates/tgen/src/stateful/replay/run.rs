@@ -6,6 +6,7 @@ use crate::stateful::clock::Now;
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::packet::{Framing, Head, LINE, Line};
 use crate::stateless::Progress;
+use memif::Lines;
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +93,7 @@ pub fn run(
         pairs,
         blocks,
         counts,
+        lines: Vec::with_capacity(BLOCK),
         epoch,
         other: 0,
         begun: 0,
@@ -112,6 +114,8 @@ struct Run<'a> {
     pairs: Vec<Pair>,
     blocks: u64,
     counts: Vec<StepCount>,
+    /// Packets of a step of a block, where they are a line each.
+    lines: Vec<[u8; LINE]>,
     /// What the timer of initial sequence numbers stood at at the beginning.
     epoch: u32,
     other: u64,
@@ -254,15 +258,18 @@ impl Run<'_> {
     fn send(&mut self, number: usize, block: u64, size: usize) -> Result<(), LinkError> {
         let from = (block % self.blocks) as usize * BLOCK;
         let (mut sent, mut waiting) = (0, None);
+        let Some(step) = self.plan.conversation.steps.get(number) else { return Ok(()) };
+        let framing = if step.from_client { self.framings.0 } else { self.framings.1 };
+        let pairs = self.pairs.get(from..from + size).unwrap_or_default();
+        self.lines.clear();
+        if framing.skipped() == 0 && framing.padded(step.len()) as usize <= LINE {
+            self.lines.extend(pairs.iter().map(|pair| step.line(framing, pair).bytes()));
+        }
         while sent < size {
-            let Some(step) = self.plan.conversation.steps.get(number) else { break };
-            let (link, framing) = if step.from_client {
-                (&mut *self.links.0, self.framings.0)
-            } else {
-                (&mut *self.links.1, self.framings.1)
-            };
+            let link = if step.from_client { &mut *self.links.0 } else { &mut *self.links.1 };
             let pairs = self.pairs.get(from + sent..from + size).unwrap_or_default();
-            let n = link.transmit(0, pairs.len(), &Source { step, framing, pairs }, true)?;
+            let lines = self.lines.get(sent..).unwrap_or_default();
+            let n = link.transmit(0, pairs.len(), &Source { step, framing, pairs, lines }, true)?;
             sent += n;
             // At once: what was sent before a link is lost was sent.
             if let Some(count) = self.counts.get_mut(number) {
@@ -310,6 +317,8 @@ struct Source<'a> {
     step: &'a Step,
     framing: &'a Framing,
     pairs: &'a [Pair],
+    /// The packets, if they are a line each.
+    lines: &'a [[u8; LINE]],
 }
 
 impl Packets for Source<'_> {
@@ -335,6 +344,12 @@ impl Packets for Source<'_> {
         if !self.step.rest().is_empty() {
             into.put((LINE - skip) as u32, self.step.rest());
         }
+    }
+
+    #[inline(always)]
+    fn lines(&self, _: bool) -> Option<Lines<'_>> {
+        let length = self.len(0);
+        (!self.lines.is_empty()).then_some(Lines { length, lines: self.lines })
     }
 
     fn sent(&mut self, _: usize) {}
