@@ -67,6 +67,11 @@ def serve(cluster, network, prefix):
     if guard:
         known(cluster, made["near"], PORTS[0][0], [of["near"]])
         known(cluster, made["far-guarded"], PORTS[1][0], [of["far-guarded"]])
+    else:
+        # (kube-proxy writes a Service's rules a moment after its pods are ready.)
+        ready = lambda: all(its[0] in rules() for name, its in made.items() if name != "kubernetes")
+        rules = lambda: n1.run("nft", "list", "table", "ip", "kube-proxy").stdout
+        eventually(ready, lambda: f"Services are known\n{rules()}", timeout=60)
     holders = {}
     try:
         for name, node in wanted.items():
