@@ -40,6 +40,16 @@ def name():
     return f"{REPOSITORY}:{version()}"
 
 
+def commit(programs):
+    """The commit that `quiverd --version` of a directory of programs tells, or "unknown"."""
+    program = programs / "quiverd"
+    if not program.exists():
+        sys.exit(f"{program} is missing: make build")
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"\(commit ([^)\s]+)\)", told)
+    return match[1] if match else "unknown"
+
+
 def quiver(path, name, programs):
     """Writes the image of Quiver: its programs, and the libraries that they need."""
     files = {}
@@ -51,7 +61,15 @@ def quiver(path, name, programs):
         files |= {library.lstrip("/"): pathlib.Path(library).read_bytes() for library in libraries(source)}
     files["etc/passwd"] = b"root:x:0:0:root:/:/usr/bin/false\n"
     links = {"var/run": "/run"}
-    labels = {"org.opencontainers.image.version": version(), "org.opencontainers.image.licenses": "Apache-2.0"}
+    revision = commit(programs)
+    if revision == "unknown":
+        # Whoever reports a fault of this image couldn't say what it was made of.
+        print(f"{programs}/quiverd tells no commit: build it where git is, or with QUIVER_COMMIT", file=sys.stderr)
+    labels = {
+        "org.opencontainers.image.version": version(),
+        "org.opencontainers.image.revision": revision,
+        "org.opencontainers.image.licenses": "Apache-2.0",
+    }
     pack(path, name, files, links, {"Cmd": ["quiverd"], "Env": ["PATH=/usr/bin"], "Labels": labels}, directories=("run", "tmp"))
 
 

@@ -18,7 +18,18 @@ from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import NothingThrough, TrialVoid, Unsupported
-from quiver_bench.generators import Conversing, Flooding, Generator, Internal, Iperf3, Load, OneEnd, Tgen, TrialOutput
+from quiver_bench.generators import (
+    BetweenPods,
+    Conversing,
+    Flooding,
+    Generator,
+    Internal,
+    Iperf3,
+    Load,
+    OneEnd,
+    Tgen,
+    TrialOutput,
+)
 from quiver_bench.machine import UNSETTLED, common, placement
 from quiver_bench.noise import Noise, Watch
 
@@ -288,6 +299,8 @@ def generator_for(setup: Setup) -> Generator:
         return Flooding(setup.binaries, setup.suite.case.hosts)
     if setup.suite.case.generator == "one-end":
         return OneEnd(setup.binaries, setup.suite.case.forwarding)
+    if setup.suite.case.path:
+        return BetweenPods(setup.binaries)
     return Conversing(setup.binaries) if setup.suite.traffic.conversations else Tgen(setup.binaries)
 
 

@@ -21,6 +21,8 @@ from quiver_bench.suites import find, suites
 from quiver_bench.trial import generator_for, standing
 
 APPLICATIONS = [suite for suite in suites() if suite.case.generator == "one-end"]
+#: What a cluster is needed for: test_pods.
+PODS = [suite for suite in suites() if suite.case.forwarding == "pods"]
 FIRST = "64b-1c-memif-eth-l2xcbase-mrr"
 
 
@@ -31,7 +33,7 @@ def case_of(suite):
 
 def one_of_each():
     """The first suite of each case with one worker that Quiver forwards in, smallest frames first as they are listed."""
-    alone = [suite for suite in suites() if suite.cores == 1 and suite not in APPLICATIONS]
+    alone = [suite for suite in suites() if suite.cores == 1 and suite not in [*APPLICATIONS, *PODS]]
     firsts = {case_of(suite): suite for suite in reversed(alone)}
     return [suite for suite in alone if firsts[case_of(suite)] is suite]
 
@@ -50,12 +52,17 @@ def test_every_suite_names_a_device_that_does_it():
             except Unsupported:
                 continue
             able.append(name)
-        assert ("app-rust" if suite.case.generator == "one-end" else "quiver") in able, suite.name
+        expected = {"receive": "app-rust", "send": "app-rust", "pods": "k8s-quiver"}.get(
+            suite.case.forwarding, "quiver"
+        )
+        assert expected in able, suite.name
 
 
 def kinds_of_traffic():
     """Suites whose packets differ, each once."""
-    of = {(suite.traffic, suite.cores > 1): suite for suite in suites() if suite.case.generator == "quiver-tgen"}
+    single = [suite for suite in suites() if suite.case.generator == "quiver-tgen"]
+    # Those between pods have a generator of their own.
+    of = {(suite.traffic, suite.cores > 1, suite in PODS): suite for suite in single}
     return [*of.values(), *APPLICATIONS]
 
 
@@ -97,7 +104,7 @@ def test_interfaces_are_named_as_the_generator_wants_them(programs):
 def configurations():
     """Suites that a device is set up for differently, each once; tables of a million are for another test."""
     of = {(s.case.name, s.port, s.cores, s.jumbo): s for s in suites() if s.case.routes <= 10_000}
-    return [suite for suite in of.values() if suite not in APPLICATIONS]
+    return [suite for suite in of.values() if suite not in [*APPLICATIONS, *PODS]]
 
 
 @pytest.mark.real

@@ -26,6 +26,8 @@ from quiver_bench.suites import find, suites
         "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-cps",
         "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-replay",
         "1518b-1c-memif-eth-l2xcbase-memif-dma-mrr",
+        "128kb-1c-podtun-ethip4-ip4pods-near-gso-iperf3-mrr",
+        "64b-1c-podmemif-ethip4-ip4pods-far-svc-np-mrr",
     ],
 )
 def test_published_names_stay(name):

@@ -3,6 +3,7 @@
 import contextlib
 import time
 
+from fins import Fins
 from lab.process import HANGS, Process, eventually
 from workload import (
     PORT,
@@ -100,8 +101,11 @@ def test_pods_that_come_and_go_leave_nothing(cluster, told):
         assert last - max(some) <= limit, memory
 
 
-# Who answered, one connection after the other; what isn't answered is told as such.
-AGAIN = "while true; do printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 20 {} 80 | tail -n 1 | grep . || echo nobody; sleep 0.05; done"
+def asking(cluster, pod, address, end="/nothing"):
+    """Asks a Service, one connection after the other, until there is a file: who has answered, a line each. What isn't answered, or never
+    ends, is nobody's answer."""
+    ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | (timeout 20 nc {address} 80 || echo nobody) | tail -n 1 | grep . || echo nobody"
+    return Process(*cluster.control.client, "exec", pod, "--", "sh", "-c", f"while [ ! -e {end} ]; do {ask}; sleep 0.05; done")
 
 
 def test_a_node_is_emptied_and_used_again(cluster, told):
@@ -124,7 +128,9 @@ def test_a_node_is_emptied_and_used_again(cluster, told):
         control.exec("a", "sh", "-c", f"for at in {' '.join(map(str, others))}; do > /www/end$at; done")
         eventually(lambda: not any(lines[at].alive() for at in others), "connections end", timeout=60)
         assert kept, "of ten connections one at least is to who remains"
-        again = [stack.enter_context(Process(*control.client, "exec", "a", "--", "sh", "-c", AGAIN.format(address))) for address in asked]
+        ends = [(node, on[node.name], its[on[node.name]]) for node in cluster.nodes]
+        fins = stack.enter_context(Fins((n1, "a", addresses(control.get("pod", "a"))), ends, asked))
+        again = [stack.enter_context(asking(cluster, "a", address, "/www/enough")) for address in asked]
         answers = lambda one: one.output().split()[:-1]
         both = lambda one: {*answers(one)} == {stays, goes}
         eventually(lambda: all(map(both, again)), lambda: [one.output() for one in again], timeout=60)
@@ -149,6 +155,12 @@ def test_a_node_is_emptied_and_used_again(cluster, told):
         for one, mark in zip(again, marks, strict=True):
             assert {*answers(one)[mark:]} == {stays}, (goes, mark, answers(one)[mark - 5 :])
         goes_on(kept)
+        # No end of a connection was lost. (Of pods that aren't there yet nobody counts any.)
+        control.exec("a", "touch", "/www/enough")
+        for one in again:
+            assert one.wait() == 0, one.output()
+        ended = fins.none_missing()
+        later = [stack.enter_context(asking(cluster, "a", address)) for address in asked]
 
         control.kubectl("uncordon", n2.name)
         eventually(lambda: len(of()) == 2, lambda: control.kubectl("describe", "pods").stdout, timeout=HANGS, interval=0.3)
@@ -156,15 +168,17 @@ def test_a_node_is_emptied_and_used_again(cluster, told):
         (new,) = back.keys() - {stays}
         assert back[new]["spec"]["nodeName"] == n2.name
         known(cluster, asked, 80, [addresses(pod) for pod in back.values()])
-        eventually(lambda: all(new in answers(one) for one in again), lambda: [one.output()[-500:] for one in again], timeout=60)
+        eventually(lambda: all(new in answers(one) for one in later), lambda: [one.output()[-500:] for one in later], timeout=60)
         goes_on(kept)
         # Whoever asked was answered, all the while, and no packet was lost.
+        again += later
         assert all("nobody" not in answers(one) for one in again), [one.output() for one in again]
         since = lambda: {name: number - counts[name] for name, number in segments(cluster, "a").items()}
         eventually(lambda: lost(since()) == 0, lambda: f"none is lost, not {lost(since())} segments: {since()}", timeout=60)
         count, came = sum(len(answers(one)) for one in again), sum(len(line.output().splitlines()) for line in kept)
         told(
             f"node drained: nodes knew after {knew - began:.1f} s, empty after {emptied - began:.1f} s; {count} connections, all answered; "
-            f"{came} lines over {len(kept)} connections that stayed; no segment lost"
+            f"{came} lines over {len(kept)} connections that stayed; no segment lost, "
+            f"nor one of {ended} FINs"
         )
     nothing_left(cluster, before)

@@ -5,7 +5,7 @@ import json
 import time
 
 from inside import PingsInside, inside, passes, record, records, talk
-from lab.process import HANGS, eventually
+from lab.process import HANGS, eventually, tool
 from workload import (
     MEMIF_PORT,
     PORT,
@@ -168,4 +168,44 @@ def test_pods_keep_everything_while_the_api_server_is_down(cluster, told):
             eventually(lambda address=address: passes(other, address, 80, 3), "there is no policy any more", timeout=60)
         for ping in pings:
             ping.goes_on()
+    nothing_left(cluster, before)
+
+
+def test_pods_that_were_guarded_stay_shut_while_nobody_knows_who_may_pass(cluster):
+    """The agent is started anew, quiverd has lost all it knew, and the API server is down."""
+    _, n2 = cluster.nodes
+    before, control = left(cluster), cluster.control
+    wanted = server("a", n2, role="client"), server("other", n2), server("web", n2, app="web"), server("free", n2)
+    only = policy("web", "web", ingress=[{"from": [by_label(role="client")]}])
+    with contextlib.ExitStack() as stack:
+        of = stack.enter_context(pods(cluster, *wanted))
+        stack.enter_context(policies(cluster, only))
+        a, other = inside(n2, "a"), inside(n2, "other")
+        kept = n2.directory / "lib/quiver/pods/guarded.json"
+        for address in of["web"]:
+            eventually(lambda address=address: not passes(other, address, patience=3), "the policy is in force", timeout=60)
+            assert passes(a, address) and address in kept.read_text()
+
+        control.kill_server()
+        stack.callback(lambda: control.serve() if not control.components["kube-apiserver"].alive() else None)
+        agents, daemons = n2.pids("quiver-agent"), n2.pids("quiverd")
+        # (It writes what changes, and nothing does.)
+        n2.run("sh", "-c", "rm -f /var/lib/quiver/state.jsonl* /var/lib/quiver/journal-*")
+        n2.run("kill", "-9", *agents, *daemons)
+        again = lambda: n2.pids("quiver-agent") not in ([], agents) and n2.pids("quiverd") not in ([], daemons)
+        eventually(again, lambda: n2.log("kubelet")[-3000:], timeout=HANGS, interval=0.3)
+        # Whom no policy was for is reached: pods have their network again. Whom one was for is reached by nobody, also not by who may.
+        for free, web in zip(of["free"], of["web"], strict=True):
+            eventually(lambda free=free: passes(other, free, patience=3), lambda: n2.run(tool("quiver"), "get").stdout, timeout=HANGS)
+            for who in (a, other):
+                assert not passes(who, web, patience=3), (who, web)
+        assert "np:closed" in n2.run(tool("quiver"), "get", "acl").stdout
+
+        control.serve()
+        for address in of["web"]:
+            eventually(lambda address=address: passes(a, address, patience=3), "who may passes again", timeout=HANGS)
+            assert not passes(other, address, patience=3)
+        for node in cluster.nodes:
+            eventually(lambda node=node: cluster.quiver.ready(node), lambda node=node: asked(node, "/readyz"), timeout=HANGS, interval=0.3)
+        assert "np:closed" not in n2.run(tool("quiver"), "get", "acl").stdout
     nothing_left(cluster, before)

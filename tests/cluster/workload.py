@@ -23,21 +23,21 @@ MEMIF_PORT = 4444
 def server(name, node, **labels):
     """A pod on a node that serves its name by HTTP, and is ready when kubelet has got it from there."""
     probe = {"httpGet": {"port": PORT, "path": "/"}, "periodSeconds": 1, "timeoutSeconds": 10}
-    pod = _pod(name, node, {"command": ["sh", "-c", SERVE], "readinessProbe": probe})
+    pod = bare(name, node, {"command": ["sh", "-c", SERVE], "readinessProbe": probe})
     pod["metadata"]["labels"] = labels
     return pod
 
 
 def memif(name, node, **labels):
     """A pod on a node with a memif beside eth0, whose application sends back what it gets."""
-    pod = _pod(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
+    pod = bare(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
     pod["metadata"].update(labels=labels, annotations={PORTS: f"udp:{MEMIF_PORT}"})
     return pod
 
 
 def generator(name, node, **labels):
     """A pod on a node with a memif of IP packets beside eth0, in which `exchange` and `through` have their traffic generators."""
-    pod = _pod(name, node, {"command": ["sleep", "infinity"]})
+    pod = bare(name, node, {"command": ["sleep", "infinity"]})
     annotations = {PORTS: f"udp:{MEMIF_PORT}", SPEC: json.dumps({"isl3": True})}
     pod["metadata"].update(labels=labels, annotations=annotations)
     return pod
@@ -61,7 +61,7 @@ def exchange(cluster, one, other, rate=1000, seconds=5):
             process.stop()
 
 
-def _pod(name, node, container):
+def bare(name, node, container):
     container = {"name": "it", "image": image.NAME, "imagePullPolicy": "Never", **container}
     spec = {"nodeName": node.name, "terminationGracePeriodSeconds": 0, "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
@@ -370,7 +370,8 @@ def segments(cluster, pod):
 def lost(counts):
     """How many segments were lost. One that was sent again was so only if the other end hasn't said that it had it, and if TCP has found
     out that it was: by a timeout, by what came behind it, or by a probe that has mended something. When answers are late it probes though
-    nothing was lost, and on a connection that closes nobody says any more that he had something twice."""
+    nothing was lost, and on a connection that closes nobody says any more that he had something twice. So a FIN that was lost isn't
+    among them: `Fins` counts these."""
     again = counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
     ways = "TCPTimeouts", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLossProbeRecovery"
     return min(again, sum(counts[f"TcpExt:{way}"] for way in ways))

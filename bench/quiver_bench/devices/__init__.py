@@ -8,6 +8,7 @@
 * :mod:`~quiver_bench.devices.vpp`: FD.io VPP.
 * :mod:`~quiver_bench.devices.floor`: the bare copy.
 * :mod:`~quiver_bench.devices.application`: programs written with a memif library.
+* :mod:`~quiver_bench.devices.pods`, :mod:`~quiver_bench.devices.cluster`: networks of pods, on a Kubernetes cluster.
 * :mod:`~quiver_bench.devices.registry`: names.
 """
 

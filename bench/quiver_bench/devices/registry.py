@@ -10,6 +10,7 @@ from quiver_bench.devices.base import Device
 from quiver_bench.devices.dpdk import L3fwd, Testpmd, TestpmdMac
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
+from quiver_bench.devices.pods import KubeProxyPods, QuiverPods
 from quiver_bench.devices.quiver import Quiver
 from quiver_bench.devices.trusting import TrustingQuiver
 from quiver_bench.devices.vpp import Vpp
@@ -26,6 +27,8 @@ _CLASSES: dict[str, type[Device]] = {
     "vpp": Vpp,
     "floor": Floor,
     "wire": Wire,
+    "k8s-quiver": QuiverPods,
+    "k8s-kube-proxy": KubeProxyPods,
     "app-rust": RustApplication,
     "app-c": CApplication,
     "app-go": GoApplication,

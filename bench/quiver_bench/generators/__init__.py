@@ -6,6 +6,7 @@
 * :mod:`~quiver_bench.generators.conversations`: its connections, with and without state.
 * :mod:`~quiver_bench.generators.flood`: SYNs beside established connections.
 * :mod:`~quiver_bench.generators.internal`: packets that the device itself makes.
+* :mod:`~quiver_bench.generators.pods`: quiver-tgen's packets between pods' memifs.
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
 """
 
@@ -15,9 +16,11 @@ from quiver_bench.generators.flood import Flooding
 from quiver_bench.generators.internal import Internal
 from quiver_bench.generators.iperf3 import Iperf3
 from quiver_bench.generators.one_end import OneEnd
+from quiver_bench.generators.pods import BetweenPods
 from quiver_bench.generators.tgen import Tgen
 
 __all__ = [
+    "BetweenPods",
     "Conversing",
     "Endpoint",
     "Flooding",

@@ -114,7 +114,7 @@ class Tgen(Program):
             if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
                 words += ["--queues", len(cores.workers)]
         words += ["--ring-size", traffic.ring_size] if traffic.ring_size else []
-        words += ["--size", _sizes(traffic, load.latency)]
+        words += ["--size", self.sizes(traffic, load)]
         words += ["--count", load.count] if load.count else ["--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator]
         words += ["--source", traffic.source, "--sources", traffic.sources]
@@ -131,12 +131,24 @@ class Tgen(Program):
             words += ["--bidirectional", "--reverse-source-mac", right, "--reverse-destination-mac", back]
         if traffic.stations > 1:
             words += ["--source-macs", traffic.stations, "--destination-macs", traffic.stations]
+        return [str(word) for word in [*words, *self.asked(traffic, load), "--output", "json"]]
+
+    @staticmethod
+    def asked(traffic: Traffic, load: Load) -> list[object]:
+        """What a load and its packets ask for, whatever lies between."""
+        words: list[object] = []
         words += ["--latency", f"{load.latency_pps or LATENCY_PPS:g}"] if load.latency else []
         words += ["--rate", f"{load.rate_pps:.3f}"] if load.rate_pps else []
         words += ["--max-late", f"{load.max_late:g}"] if load.max_late is not None else []
         words += ["--check", "sequence"] if traffic.sequenced else []
         words += ["--full"] if traffic.full else []
-        return [str(word) for word in [*words, "--output", "json"]]
+        return words
+
+    @staticmethod
+    def sizes(traffic: Traffic, load: Load) -> str:
+        """Frame lengths in turn. Where latency is measured every frame has room for a signature."""
+        least = traffic.headers + SIGNATURE if load.latency else 0
+        return ",".join(str(max(size, least)) for size in traffic.pattern)
 
     def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
         """See :meth:`Program.read`."""
@@ -155,12 +167,6 @@ class Tgen(Program):
         words = ["--loop", "--seconds", "0.001", "--core", cores.generator, "--peer-core", cores.worker, "-o", "json"]
         trips = self.run([str(word) for word in (self.program, *words)], Load(0.001))["round_trip_ns"]
         return min(trips) if trips else None
-
-
-def _sizes(traffic: Traffic, latency: bool) -> str:
-    """Frame lengths in turn. Where latency is measured every frame has room for a signature."""
-    least = traffic.headers + SIGNATURE if latency else 0
-    return ",".join(str(max(size, least)) for size in traffic.pattern)
 
 
 def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:

@@ -33,7 +33,18 @@ METHODS = {
 #: Methods whose figure is a rate at the greatest load: what CSIT calls mrr, whatever is counted.
 MAXIMUM = frozenset({"mrr", "cps", "tput", "replay", "create"})
 
-_NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap|pg)-(?P<case>.+)-(?P<method>[a-z]+)")
+_NAME = re.compile(
+    r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap|pg|podtun|podmemif)-(?P<case>.+)-(?P<method>[a-z]+)"
+)
+
+#: What CSIT calls kinds of port.
+_PORT_TAGS = {
+    "memif": "MEMIF",
+    "tap": "TUNTAP",
+    "pg": "PACKET_GENERATOR",
+    "podtun": "TUNTAP",
+    "podmemif": "MEMIF",
+}
 
 #: The simple IMIX of CSIT: frame sizes with checksum, and how many of each.
 IMIX = ((64, 28), (570, 16), (1518, 4))
@@ -46,7 +57,7 @@ class Case:
     name: str
     area: str
     #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` or ``ip6session`` that with
-    #: sessions; of applications ``receive`` or ``send``.
+    #: sessions; of applications ``receive`` or ``send``; ``pods``: between pods of a cluster.
     forwarding: str
     #: Kinds of port it is published for.
     ports: tuple[str, ...] = ("memif",)
@@ -90,6 +101,8 @@ class Case:
     vips: tuple[str, ...] = ()
     #: Taps besides, that nothing ever comes by.
     silent: int = 0
+    #: Between pods: which ones, and how, by the name of a :class:`~quiver_bench.suites.pods.Path`.
+    path: str = ""
     #: Bodies are copied by a DMA engine, or by a model of one.
     dma: bool = False
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
@@ -201,11 +214,11 @@ class Suite:
             self.frame.upper(),
             f"{self.cores}C",
             self.method.upper(),
-            {"memif": "MEMIF", "tap": "TUNTAP", "pg": "PACKET_GENERATOR"}[self.port],
+            _PORT_TAGS[self.port],
             *case.tags,
         }
         kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD", "ip4session": "IP4FWD"}
-        kinds["ip6session"] = "IP6FWD"
+        kinds |= {"ip6session": "IP6FWD", "pods": "IP4FWD"}
         tags.add(kinds.get(case.forwarding, f"APP_{case.forwarding.upper()}"))
         tags.add("DOT1Q" if case.vlan else "ETH")
         if case.protocol and case.hosts:

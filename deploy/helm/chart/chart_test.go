@@ -224,3 +224,13 @@ func TestChartAndImageAreOfTheProgramsVersions(t *testing.T) {
 		t.Errorf("the image is built with Go %s, everything else with %s", used, golang)
 	}
 }
+
+// The build in a container sees no git: what doesn't tell it the commit makes programs that can't say what they are.
+func TestTheImageIsToldItsCommit(t *testing.T) {
+	const image = "deploy/image/Dockerfile"
+	if told := found(t, image, `--build-arg QUIVER_COMMIT=(\S+)`); told != "$(git" {
+		t.Errorf("the command says %q", told)
+	}
+	found(t, image, `(?s)ARG (QUIVER_COMMIT)=unknown\nRUN cargo build`)
+	found(t, image, `(?s)FROM debian\S+\nARG (QUIVER_COMMIT)=unknown\nLABEL [^\n]*image\.revision="\$QUIVER_COMMIT"`)
+}

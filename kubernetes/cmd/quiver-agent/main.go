@@ -223,7 +223,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go keeper.Run(ctx)
 	}
 	if rules != nil {
-		keeper := guard(cluster, rules, quiverd, log)
+		keeper := guard(cluster, rules, quiverd, filepath.Join(o.state, "guarded.json"), log)
 		if err := keeper.Figures(registry); err != nil {
 			return fmt.Errorf("policies: %w", err)
 		}

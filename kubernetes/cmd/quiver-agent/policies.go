@@ -11,9 +11,9 @@ import (
 	"quiver/kubernetes/internal/policy"
 )
 
-// guard makes who keeps policies on this node.
-func guard(cluster *pods.Cluster, objects *policy.Objects, quiverd *dataplane.Client, log *slog.Logger) *policy.Keeper {
-	settings := policy.Settings{Teller: cluster, Node: func() ([]netip.Addr, bool) { return ownAddresses(cluster) }}
+// guard makes who keeps policies on this node, and in a file who is guarded.
+func guard(cluster *pods.Cluster, objects *policy.Objects, quiverd *dataplane.Client, file string, log *slog.Logger) *policy.Keeper {
+	settings := policy.Settings{Teller: cluster, Kept: file, Node: func() ([]netip.Addr, bool) { return ownAddresses(cluster) }}
 	return policy.New(settings, objects, quiverd, log)
 }
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"quiver/kubernetes/internal/durable"
 )
 
 // Farewells is a directory in which quiver-cni leaves word of attachments that went while the agent was not there.
@@ -20,7 +22,7 @@ func (f Farewells) Leave(id ID) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(string(f), id.Key()+suffix), text)
+	return durable.WriteFile(filepath.Join(string(f), id.Key()+suffix), text)
 }
 
 // Each calls forget for every word that was left, and removes those for which it succeeds.

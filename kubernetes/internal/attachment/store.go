@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"quiver/kubernetes/internal/durable"
 )
 
 // Store is the directory of the attachments, and a copy of it in memory. It is for one user at a time.
@@ -161,7 +163,7 @@ func (s *Store) Put(record *Record) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(s.path(record.ID), text); err != nil {
+	if err := durable.WriteFile(s.path(record.ID), text); err != nil {
 		return err
 	}
 	s.remember(record)
@@ -178,7 +180,7 @@ func (s *Store) Delete(id ID) error {
 	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := syncDirectory(s.directory); err != nil {
+	if err := durable.SyncDirectory(s.directory); err != nil {
 		return err
 	}
 	if record == nil {
@@ -194,35 +196,3 @@ func (s *Store) Delete(id ID) error {
 }
 
 func (s *Store) path(id ID) string { return filepath.Join(s.directory, id.Key()+suffix) }
-
-// writeFile puts a file in place as a whole or not at all, and durably.
-func writeFile(path string, text []byte) error {
-	temporary := path + ".new"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	return directory.Sync()
-}

@@ -20,6 +20,8 @@ import (
 type Settings struct {
 	// Node tells the addresses that this node itself is seen with; false: not known yet.
 	Node func() ([]netip.Addr, bool)
+	// Kept is the file that says who is guarded, for an agent that can't ask the API server; empty: none.
+	Kept string
 	// Teller lets owners of policies know.
 	Teller interface {
 		TellPolicy(policy *core.ObjectReference, reason, message string)
@@ -39,6 +41,8 @@ type Keeper struct {
 	wanted *wanted
 	have   *dataplane.FoundACLs
 	told   map[types.NamespacedName]string
+	// What is in the file of who is guarded; nil: not known.
+	written []byte
 
 	state   sync.Mutex
 	figures figures
@@ -128,13 +132,18 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 	return k.bring(ctx, false)
 }
 
-// Restore has quiverd, which has come back and may have lost everything, know all of it again.
+// Restore has quiverd, which has come back and may have lost everything, know all of it again. As long as that isn't known here either, those who
+// were guarded let nobody pass.
 func (k *Keeper) Restore(ctx context.Context) error {
 	if err := k.take(ctx); err != nil {
 		return err
 	}
 	defer k.give()
-	return k.bring(ctx, true)
+	err := k.bring(ctx, true)
+	if errors.Is(err, keeping.ErrUnknown) {
+		return errors.Join(err, k.shut(ctx))
+	}
+	return err
 }
 
 // Run does it until the context ends. It leaves things as they are then: who is guarded stays so.
@@ -203,6 +212,8 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	if err != nil {
 		// Part of it may have been done.
 		k.have = nil
+	} else {
+		k.keep()
 	}
 	k.tell(refused)
 	for name, why := range refused {

@@ -110,7 +110,12 @@ func guarding(t *testing.T, a *api, quiverd *dataplane.Client) *Keeper {
 
 // following does so for these pods.
 func following(t testing.TB, a *api, quiverd *dataplane.Client, here ...presence) *Keeper {
-	settings := Settings{Node: func() ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.168.0.1")}, true }, Teller: a}
+	return writingDown(t, a, quiverd, "", here...)
+}
+
+// writingDown does so, and keeps in a file who is guarded.
+func writingDown(t testing.TB, a *api, quiverd *dataplane.Client, file string, here ...presence) *Keeper {
+	settings := Settings{Node: func() ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.168.0.1")}, true }, Kept: file, Teller: a}
 	keeper := New(settings, a.objects(t), quiverd, slog.New(slog.DiscardHandler))
 	for _, pod := range here {
 		keeper.Here(pod.key, pod.uid, pod.addresses)

@@ -310,8 +310,8 @@ func (w *wanted) setACL(name string, list *quiver.Acl) {
 
 // endpoint says which lists are asked about a pod of this node.
 func (w *wanted) endpoint(pod *local) {
-	readable, whose := pod.key.Namespace+"."+pod.key.Name, pod.key.String()+" "+pod.uid
-	made := &quiver.Endpoint{Name: name("pod:", readable, whose)}
+	of, reachesItself := names(pod.key, pod.uid)
+	made := &quiver.Endpoint{Name: of}
 	for _, policy := range w.policies[pod.key.Namespace] {
 		if !policy.selects[pod] {
 			continue
@@ -328,22 +328,18 @@ func (w *wanted) endpoint(pod *local) {
 		w.around(pod, ingress, &made.IngressAcls)
 		w.around(pod, egress, &made.EgressAcls)
 	}
-	itself := &quiver.Acl{Name: name("self:", readable, whose)}
 	if len(pod.addresses) == 0 || made.IngressAcls == nil && made.EgressAcls == nil {
-		w.setACL(itself.Name, nil)
+		w.setACL(reachesItself, nil)
 		w.setEndpoint(made.Name, nil)
 		return
 	}
 	for _, address := range pod.addresses {
 		made.Addresses = append(made.Addresses, address.String())
-		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
-		// By a Service, say.
-		itself.Rules = append(itself.Rules, &quiver.AclRule{Remark: "a pod always reaches itself", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix, Destinations: prefix})
 	}
-	w.setACL(itself.Name, itself)
+	w.setACL(reachesItself, toItself(reachesItself, pod.addresses))
 	for _, lists := range []*[]string{&made.IngressAcls, &made.EgressAcls} {
 		if *lists != nil {
-			*lists = append([]string{itself.Name}, *lists...)
+			*lists = append([]string{reachesItself}, *lists...)
 		}
 	}
 	w.setEndpoint(made.Name, made)

@@ -24,8 +24,10 @@ KERNEL = (
 class Cluster:
     """Nodes n1 and n2, with 10.200.0.x and fd00:200::x, and Quiver as their pods' network."""
 
-    def __init__(self, directory, *packers):
-        """Packers write images that nodes have besides into a directory, and return the archives' paths."""
+    def __init__(self, directory, *packers, network=None):
+        """Packers write images that nodes have besides into a directory, and return the archives' paths. Another network than Quiver is
+        a class as that in `veth`."""
+        self.network = network
         self.directory, self.packers = pathlib.Path(directory), (image.pack, *packers)
         self.box = str(image.built("k8sbox"))
         prefix = f"qk{os.getpid()}"
@@ -57,7 +59,10 @@ class Cluster:
             eventually(there, lambda node=node: self._trouble(node), timeout=180, interval=0.3)
         self.before = {node.name: (node.network(), node.files()) for node in self.nodes}
         helm = os.environ.get("QUIVER_HELM")
-        self.quiver = HelmInstallation(control, helm) if helm else Installation(control)
+        if self.network:
+            self.quiver = self.network(self)
+        else:
+            self.quiver = HelmInstallation(control, helm) if helm else Installation(control)
         self.quiver.install()
         for node in self.nodes:
             eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)

@@ -11,7 +11,7 @@ sys.path.append(str(ROOT / "scripts"))
 import image
 
 NAME = "quiver.test/tools:1"
-LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip", "cat", "chmod", "grep"
+LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip", "cat", "chmod", "grep", "tail", "timeout", "touch"
 
 
 def built(name):

@@ -11,12 +11,17 @@ CHART = ROOT / "deploy/helm/quiver"
 NAMESPACE = "quiver"
 # How pods of the other node are reached: as the manifest says, or through tunnels.
 OVERLAY = os.environ.get("QUIVER_OVERLAY", "none")
+# Cores of each quiverd's workers, with commas between; empty: as it chooses itself.
+WORKERS = ""
+METRICS = '    [metrics]\n    listen = "127.0.0.1:9477"\n'
 
 
 def manifest():
-    """The manifest, with the overlay that is asked for."""
+    """The manifest, with the overlay and the workers that are asked for."""
     text = MANIFEST.read_text()
-    assert "--overlay=none" in text
+    assert "--overlay=none" in text and METRICS in text
+    if WORKERS:
+        text = text.replace(METRICS, f"{METRICS}    [workers]\n    cores = [{WORKERS}]\n")
     return text.replace("--overlay=none", f"--overlay={OVERLAY}")
 
 

@@ -1,0 +1,35 @@
+"""quiver-bench measures between pods: clusters of its own come up, packets pass, and all of it goes away. How fast isn't judged."""
+
+import json
+import subprocess
+
+import pytest
+from lab.process import ROOT, run
+
+TUN, MEMIF = "128kb-1c-podtun-ethip4-ip4pods-{}-gso-iperf3-mrr", "64b-1c-podmemif-ethip4-ip4pods-{}-mrr"
+
+
+def measured(device, *suites):
+    """What quiver-bench says of each suite, by its name, after one short trial."""
+    words = [ROOT / "bin/quiver-bench", "run", *suites, "--device", device, "--trials", 1, "--no-store", "--output", "json"]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    return {one["suite"]: one for one in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize(
+    ("device", "suites"),
+    [
+        ("k8s-quiver", (TUN.format("near"), TUN.format("far-svc-np"), MEMIF.format("near-np"), MEMIF.format("far-svc"))),
+        ("k8s-kube-proxy", (TUN.format("near"), TUN.format("far-svc"))),
+    ],
+)
+def test_paths_between_pods_are_measured(device, suites):
+    before = run("ip", "netns", "list").stdout
+    found = measured(device, *suites)
+    # (A host that moves the cores about leaves a trial without a figure; that something has passed is in it all the same.)
+    for suite in suites:
+        (trial, *_) = found[suite]["trials"]
+        assert (trial["rate_bps"] or 0) > 0, found[suite]
+        assert suite.startswith("128kb") or 0 < trial["received"] <= trial["sent"], found[suite]
+    assert run("ip", "netns", "list").stdout == before
