@@ -267,7 +267,10 @@ fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
             let mut bench = bench(tier, &[tenant()]);
             pass(&mut bench, text, name);
             assert_eq!((count(&bench, node, counter), seen(&mut bench).len()), (1, 0), "{name}");
-            set_tenants(&mut bench, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+            set_tenants(
+                &mut bench,
+                &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }],
+            );
             dropped(&mut bench, text, name, &format!("{node} {reason}"));
         }
     });

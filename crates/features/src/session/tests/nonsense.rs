@@ -68,7 +68,8 @@ fn icmp_of_any_type_is_an_echo_or_none() {
             pass(&mut bench, text, row.name);
         }
         assert!(seen(&mut bench).is_empty());
-        let mut strict = self::bench(tier, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+        let mut strict =
+            self::bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
         for row in &unknown {
             dropped(&mut strict, text, row.name, &format!("{node} protocol"));
         }
