@@ -100,7 +100,7 @@ fn udp_of_a_wrong_length_is_its_session_s_as_ip_counts_it() {
             assert_eq!((one(&mut bench).session.packets(), count(&bench, node, "passed-short")), ([5, 1], 1));
         }
         let slow_path = SlowPath::default().with(Case::TooShort, SlowAction::Drop);
-        let mut strict = self::bench(tier, &[Tenant { slow_path, ..tenant() }]);
+        let mut strict = bench(tier, &[Tenant { slow_path, ..tenant() }]);
         dropped(&mut strict, text, "udp without a whole header", &format!("{node} too-short"));
     });
 }
