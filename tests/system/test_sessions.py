@@ -1,5 +1,6 @@
 """Tenants and their sessions: pods a (10.1.0.2, fd00:1::2) and b (10.2.0.2, fd00:2::2), a tenant on a's tap."""
 
+import concurrent.futures
 import contextlib
 import re
 import socket
@@ -7,6 +8,7 @@ import socket
 import pytest
 from lab import Laboratory, eventually, run
 from lab.laboratory import iperf
+from lab.process import HANGS
 from lab.sessions import VERSIONS, tap
 
 # A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
@@ -245,17 +247,32 @@ def test_sessions_expire_are_cleared_and_go_with_their_tenant(two, daemon):
 
 
 def test_sessions_are_ended_while_workers_have_packets_of_them(two, daemon):
-    """SFDP's weakness 5: whoever ends sessions while workers run waits for them, and they for him."""
+    """SFDP's weakness 5: whoever ends sessions while workers run waits for them, and they for him. Here four do so at the same time, others look, and the tenant changes."""
     a, _ = two
     daemon.apply(tenant())
+
+    def clear(times):
+        return sum(int(daemon.cli("clear", "session").stdout.split()[0]) for _ in range(times))
+
+    def change(times):
+        for turn in range(times):
+            daemon.apply(tenant(f"max_sessions = {1000 + turn}"))
+            sessions(daemon)
+        return 0
+
+    rounds = lambda: [int(worker["rounds"]) for worker in daemon.show("runtime")["workers"]]
     with a.pinging("10.2.0.2", 0.005), a.pinging("fd00:2::2", 0.005):
-        ended = 0
-        for _ in range(100):
-            ended += int(daemon.cli("clear", "session").stdout.split()[0])
+        before = rounds()
+        with concurrent.futures.ThreadPoolExecutor(6) as at_once:
+            tasks = [at_once.submit(clear, 25) for _ in range(4)] + [at_once.submit(change, 15) for _ in range(2)]
+            # Each comes to its end; `result` raises what one has met.
+            ended = sum(task.result(timeout=HANGS) for task in tasks)
+        assert all(now > then for now, then in zip(rounds(), before, strict=True)), "both workers go on"
         # Each was there again with the next packet, and none was lost.
         eventually(lambda: len(sessions(daemon)) == 2, lambda: f"two pings: {sessions(daemon)}")
     assert ended >= 2
     assert red(daemon)["created"] >= ended
+    assert not any(int(worker.get("stuck_times", 0)) for worker in daemon.show("runtime")["workers"])
 
 
 def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
@@ -283,6 +300,39 @@ def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
         talk(third, last)
 
 
+def test_the_slow_path_is_the_tenant_s(two, daemon):
+    """What has no room passes without a session, fragments don't; what is in force is shown, explained and kept."""
+    a, _ = two
+    ping = lambda *options: a.ping("10.2.0.2", *options, count=1, wait=1).received
+    daemon.apply(tenant('slow_path = { overflow = "pass", fragments = "drop", related_errors = "drop" }', "max_sessions = 1"))
+    assert 'overflow = "pass"' in daemon.cli("get", "tenant", "-o", "toml").stdout
+    state = daemon.json("show", "tenant", "red")["tenants"][0]["slow_path"]
+    assert state == {
+        "unknown_protocol": "pass",
+        "too_short": "pass",
+        "unrelated_errors": "pass",
+        "related_errors": "drop",
+        "fragments": "drop",
+        "overflow": "pass",
+    }
+    text = daemon.cli("show", "tenant").stdout
+    assert "SLOW PATH" in text and "related_errors:drop fragments:drop overflow:pass" in text, text
+    assert ping() == 1
+    # That one has the only place there is, until a minute has passed.
+    said = daemon.cli("explain", "10.1.0.2:4000", "10.2.0.2", "udp/53").stdout
+    assert "it passes without (slow_path.overflow is pass)" in said, said
+    assert ping() == 1 and red(daemon)["refused"] >= 1 and daemon.dropped("quota") == 0
+    assert ping("-s", 3000) == 0
+    drops = daemon.json("show", "tenant", "red")["tenants"][0]["drops"]
+    assert {(drop["node"], drop["reason"]) for drop in drops} == {("ip4-session-input", "fragment")}, drops
+    said = daemon.cli("explain", "10.1.0.2", "10.2.0.2", "47").stdout
+    assert "slow_path.unknown_protocol is pass" in said, said
+    daemon.apply(tenant())
+    assert ping("-s", 3000) == 1
+    _, results, _ = daemon.offer(tenant('slow_path = { unknown_protocol = "handle" }'))
+    assert results["red"]["refused"]["field"] == "slow_path.unknown_protocol"
+
+
 def test_what_is_embryonic_makes_room(two, daemon):
     # Each worker makes room among its own: of so many, that come one by one, both have some.
     daemon.apply(tenant("max_sessions = 64"))
@@ -304,18 +354,29 @@ def test_what_is_embryonic_makes_room(two, daemon):
 
 
 def test_a_trace_names_the_session(two, daemon):
-    """SFDP's weakness 15: of its own services, the trace shows what isn't the packet's."""
+    """SFDP's weakness 15: of its own services, the trace shows what isn't the packet's. Here each packet's trace names the session that has its addresses, of two that there are."""
+    a, _ = two
     daemon.apply(tenant())
-    daemon.cli("trace", "add", "a", "200")
-    named = re.compile(r"ip4-session-input\n *session \d+\n")
+    # "Packet 3: from a, worker 1 … IP4: 10.1.0.2 -> 10.2.0.2 … session 7": by worker and number.
+    named = re.compile(r"Packet \d+: from \w+, worker (\d+)\n(?:(?!Packet ).*\n)*?.*?(IP4|IP6): \S+ -> \S+(?:(?!Packet ).*\n)*?.*session-input\n *session (\d+)\n")
 
     def told():
         # The first request finds no session; the second finds what the first began. But where the flow is another worker's than the
         # one that has the interface, the trace ends with the hand-over: another ping is another flow.
-        two[0].must_ping("10.2.0.2", count=2)
-        return named.search(daemon.cli("trace", "show").stdout)
+        daemon.cli("trace", "clear")
+        daemon.cli("clear", "session")
+        daemon.cli("trace", "add", "a", "200")
+        for address in ("10.2.0.2", "fd00:2::2"):
+            a.must_ping(address, count=2)
+        traced = set(named.findall(daemon.cli("trace", "show").stdout))
+        return traced if {family for _, family, _ in traced} == {"IP4", "IP6"} else None
 
-    eventually(told, lambda: daemon.cli("trace", "show").stdout)
+    traced = eventually(told, lambda: daemon.cli("trace", "show").stdout, timeout=60)
+    protocols = {"IP4": ("icmp", "10.1.0.2"), "IP6": ("icmpv6", "fd00:1::2")}
+    there = sessions(daemon)
+    for worker, family, number in traced:
+        own = [one for one in there if one["id"].startswith(f"{worker}-{number}.")]
+        assert [one["initiator"] for one in own] == [protocols[family][1]], (worker, family, number, there)
 
 
 def test_what_makes_no_sense_is_refused_by_name(two, daemon):

@@ -16,3 +16,9 @@ pub fn abort_on_panic() {
         process::abort();
     }));
 }
+
+/// Ends the process likewise, for another reason than a panic. A core dump, where there are any, shows all threads.
+pub fn end(reason: &str) -> ! {
+    tracing::error!("quiverd ends, to be started anew: {reason}: please report this");
+    process::abort();
+}

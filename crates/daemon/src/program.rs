@@ -10,7 +10,7 @@ use clap::Parser;
 use features::session::service::{self, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::{Engine, EngineOptions, Patience};
 use crate::settings::{self, HugePages, Settings};
 use crate::{crash, daemon, held, logging, open_files, version};
 
@@ -95,6 +95,10 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
         ipfix: settings.ipfix.clone(),
         fib_bytes: None,
         sessions: settings.workers.sessions.get(),
+        patience: Patience {
+            notice: settings.workers.stuck_seconds.get(),
+            restart: settings.workers.restart_seconds.get(),
+        },
     }
 }
 

@@ -14,7 +14,7 @@ use memif::app::{Batch, LinkEvent, Port};
 use memif::region::HugePages;
 use quiverd::control::Controller;
 use quiverd::dataplane::Inspect;
-use quiverd::engine::{Engine, EngineHandle, EngineOptions};
+use quiverd::engine::{Engine, EngineHandle, EngineOptions, Patience};
 use quiverd::model::{Key, Name};
 use quiverd::state::StateDirectory;
 use rustix::fs::{FileType, Mode, OFlags, mknodat, open};
@@ -39,6 +39,7 @@ impl Lab {
             ipfix: Vec::new(),
             fib_bytes: None,
             sessions: 1 << 24,
+            patience: Patience::default(),
         })
     }
 
@@ -341,6 +342,7 @@ fn routes_that_a_full_table_has_no_room_for_are_not_called_applied() {
         ipfix: Vec::new(),
         fib_bytes: Some(0),
         sessions: 1 << 24,
+        patience: Patience::default(),
     });
     // Far apart, so that each takes nodes of its own.
     let routes = |range: std::ops::Range<u32>| {

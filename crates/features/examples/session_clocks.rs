@@ -288,7 +288,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         max_sessions: 16_000_000,
         max_new_per_second: 0,
         chain: [or_exit(order().chain(services.iter().copied())); 2],
-        untracked: Default::default(),
+        slow_path: Default::default(),
         midstream: Default::default(),
         classes: Vec::new(),
         outside: vec![2],

@@ -98,9 +98,41 @@ pub struct LoopCounters {
     pub wakes: Counter,
     /// Cycles of the longest round.
     pub longest: Longest,
+    /// Where the round is.
+    pub at: At,
+}
+
+/// Where a worker's round is at the moment: written by it at each node, read by whoever wants to know where it stands still.
+#[derive(Debug, Default)]
+pub struct At(AtomicU64);
+
+impl At {
+    /// The node with that graph-wide id begins.
+    #[inline(always)]
+    pub fn node(&self, id: usize) {
+        self.0.store(id as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// No node does: the round ends (transmit queues are flushed), commands are taken, or the worker sleeps.
+    #[inline(always)]
+    pub fn between(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// The node that has begun last in this round; `None` between nodes.
+    #[must_use]
+    pub fn get(&self) -> Option<usize> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(|id| id as usize)
+    }
 }
 
 impl LoopCounters {
+    /// What grows with each round and each sleep: where it stays as it is, the worker stands still. A worker that sleeps wakes up once a second at least.
+    #[must_use]
+    pub fn progress(&self) -> [u64; 3] {
+        [self.rounds.get(), self.sleeps.get(), self.wakes.get()]
+    }
+
     /// Whether the worker waits for interrupts at this moment; else it polls.
     #[must_use]
     pub fn asleep(&self) -> bool {

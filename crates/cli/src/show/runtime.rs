@@ -72,8 +72,11 @@ fn rate(worker: &WorkerRuntime) -> f64 {
     if worker.seconds > 0.0 { worker.packets as f64 / worker.seconds } else { 0.0 }
 }
 
-/// "worker 0 (core 1): 37 % busy, 12.3 Mpps", both over the time the figures cover.
+/// "worker 0 (core 1): 37 % busy, 12.3 Mpps", both over the time the figures cover; or that it stands still.
 fn plainly(worker: &WorkerRuntime, packets_per_second: f64) -> String {
+    if worker.stuck_seconds > 0.0 {
+        return format!("worker {} (core {}): STUCK", worker.index, worker.core);
+    }
     format!(
         "worker {} (core {}): {} busy, {}",
         worker.index,
@@ -85,7 +88,8 @@ fn plainly(worker: &WorkerRuntime, packets_per_second: f64) -> String {
 
 /// One worker: a plain line, how it spends its rounds, its nodes.
 fn block(worker: &WorkerRuntime, paint: Paint) -> String {
-    let mut text = paint.tone(Tone::Strong, &plainly(worker, rate(worker)));
+    let tone = if worker.stuck_seconds > 0.0 { Tone::Bad } else { Tone::Strong };
+    let mut text = paint.tone(tone, &plainly(worker, rate(worker)));
     text.push('\n');
     let each = |count: u64| if worker.seconds > 0.0 { count as f64 / worker.seconds } else { 0.0 };
     if !worker.summary.is_empty() {
@@ -159,6 +163,7 @@ mod tests {
             nodes,
             busy: 0.374,
             longest_round_microseconds: 1234.5,
+            ..WorkerRuntime::default()
         };
         RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000 }
     }
@@ -180,6 +185,15 @@ mod tests {
              memif-input   1000      250    64000          0.25             256             10\n\
              ip4-lookup     250      250    64000             1             256              -\n"
         );
+    }
+
+    #[test]
+    fn one_that_stands_still_is_seen_at_once() {
+        let mut answer = worker(1, 2.0, Vec::new());
+        let said = "stands still for 3.1 s, in acl: it runs, and its round has no end";
+        (answer.workers[0].stuck_seconds, answer.workers[0].summary) = (3.1, said.into());
+        let text = Runtime.table(&answer, None, Paint::new(false));
+        assert!(text.starts_with(&format!("worker 0 (core 1): STUCK\n  {said}\n")), "{text}");
     }
 
     #[test]

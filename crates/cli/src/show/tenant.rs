@@ -1,6 +1,7 @@
 //! `show tenant`.
 
-use api::v1::{TenantClass, TenantState, TenantsRequest, TenantsResponse};
+use api::text::Words;
+use api::v1::{SlowPathAction, TenantClass, TenantState, TenantsRequest, TenantsResponse};
 
 use super::{Before, View};
 use crate::context::Client;
@@ -46,6 +47,7 @@ impl View for Tenants {
             Column::left("CLASSES").optional(),
             Column::left("SERVICES"),
             Column::left("ENGINE").optional(),
+            Column::left("SLOW PATH").optional(),
         ]);
         for tenant in &answer.tenants {
             let earlier = before.and_then(|before| {
@@ -71,6 +73,7 @@ impl View for Tenants {
                 classes(tenant).into(),
                 if services.is_empty() { "none".into() } else { services.into() },
                 tenant.engine_there.map_or("", |there| if there { "there" } else { "away" }).into(),
+                slow_path(tenant).into(),
             ]);
         }
         table.render(paint) + &drops(answer, paint)
@@ -81,6 +84,25 @@ impl View for Tenants {
 fn classes(tenant: &TenantState) -> String {
     let class = |class: &TenantClass| format!("{}:{}", class.acl, class.tenant);
     tenant.classes.iter().map(class).collect::<Vec<_>>().join(" ")
+}
+
+/// What is done with packets that aren't simply one of a session's, where that isn't what is done by default: "fragments:drop overflow:pass".
+fn slow_path(tenant: &TenantState) -> String {
+    let Some(path) = &tenant.slow_path else { return String::new() };
+    let untracked = [path.unknown_protocol(), path.too_short(), path.unrelated_errors()];
+    let mut cases = vec![
+        ("unknown_protocol", untracked[0], SlowPathAction::Pass),
+        ("too_short", untracked[1], SlowPathAction::Pass),
+        ("unrelated_errors", untracked[2], SlowPathAction::Pass),
+        ("related_errors", path.related_errors(), SlowPathAction::Handle),
+        ("fragments", path.fragments(), SlowPathAction::Handle),
+        ("overflow", path.overflow(), SlowPathAction::Drop),
+    ];
+    if untracked == [untracked[0]; 3] {
+        cases.splice(..3, [("untracked", untracked[0], SlowPathAction::Pass)]);
+    }
+    let others = cases.into_iter().filter(|(_, action, default)| action != default);
+    others.map(|(case, action, _)| format!("{case}:{}", action.word())).collect::<Vec<_>>().join(" ")
 }
 
 /// What is dropped of them, if anything is.
@@ -153,6 +175,25 @@ mod tests {
         let classified = TenantState { classes, ..answer.tenants[1].clone() };
         let text = view.table(&TenantsResponse { tenants: vec![classified] }, None, Paint::new(false));
         assert!(text.contains("  voice:blue web:green  l4-lifecycle\n"), "{text}");
+        let path = api::v1::SlowPath {
+            unknown_protocol: SlowPathAction::Pass.into(),
+            too_short: SlowPathAction::Pass.into(),
+            unrelated_errors: SlowPathAction::Pass.into(),
+            related_errors: SlowPathAction::Handle.into(),
+            fragments: SlowPathAction::Handle.into(),
+            overflow: SlowPathAction::Drop.into(),
+        };
+        let shown = |path| slow_path(&TenantState { slow_path: Some(path), ..TenantState::default() });
+        assert_eq!(shown(path), "", "the default isn't shown");
+        let drop = i32::from(SlowPathAction::Drop);
+        let strict =
+            api::v1::SlowPath { unknown_protocol: drop, too_short: drop, unrelated_errors: drop, ..path };
+        assert_eq!(shown(strict), "untracked:drop");
+        let path = api::v1::SlowPath { too_short: drop, overflow: SlowPathAction::Pass.into(), ..path };
+        assert_eq!(shown(path), "too_short:drop overflow:pass");
+        let own = TenantState { slow_path: Some(path), ..answer.tenants[1].clone() };
+        let text = view.table(&TenantsResponse { tenants: vec![own] }, None, Paint::new(false));
+        assert!(text.ends_with("  l4-lifecycle  too_short:drop overflow:pass\n"), "{text}");
         let before = Before { answer: &before, elapsed: Duration::from_secs(2) };
         assert!(view.table(&answer, Some(before), Paint::new(false)).contains(&event_rate(10.0)));
     }

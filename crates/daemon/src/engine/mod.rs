@@ -11,6 +11,7 @@
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `copying`: looking after copy engines.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
+//! * `watchdog`: workers that stand still; `thread_state`: what the kernel says of their threads.
 //! * `inspect`: counters and tables for those who look.
 
 mod acls;
@@ -40,8 +41,11 @@ mod start;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod thread_state;
 mod vips;
+mod watchdog;
 mod watching;
 mod workers;
 
 pub use start::{Engine, EngineError, EngineHandle, EngineOptions};
+pub use watchdog::Patience;

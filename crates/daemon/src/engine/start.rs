@@ -31,6 +31,7 @@ use super::memif::{self, Memifs};
 use super::passage::Attachments;
 use super::routing::Routing;
 use super::service;
+use super::watchdog::{self, Patience};
 use super::watching::Watching;
 use super::workers::Pool;
 use crate::settings::Ipfix;
@@ -55,6 +56,8 @@ pub struct EngineOptions {
     pub fib_bytes: Option<usize>,
     /// Sessions that each worker may have. Memory is taken as they come.
     pub sessions: usize,
+    /// With workers that stand still.
+    pub patience: Patience,
 }
 
 /// Why the engine can't start.
@@ -243,6 +246,8 @@ impl Engine {
         let (digs, told) = sync_channel(1);
         engine.thread("bury", move |shared| service::bury(shared, &told))?;
         engine.thread("engine", move |shared| service::run(shared, &events, &digs))?;
+        let patience = options.patience;
+        engine.thread("watchdog", move |shared| watchdog::run(shared, patience))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
         if let Some(engines) = engine.shared.copy.clone() {
             engine.thread("copy", move |shared| copying::run(shared, &engines))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use features::session::acl::control::Filters;
 use features::session::tenants::ticks_of_seconds;
-use features::session::{self, Class, Place, Tenants, Untracked};
+use features::session::{self, Class, Place, Tenants};
 
 use super::core::Core;
 use super::directory::{Inventory, Tenant};
@@ -113,7 +113,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             max_sessions: spec.max_sessions.into(),
             max_new_per_second: spec.max_new_per_second,
             chain: spec.chain,
-            untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
+            slow_path: spec.slow_path,
             midstream: spec.midstream,
             classes: spec.classes.iter().filter_map(class).collect(),
             outside,

@@ -1,6 +1,7 @@
 //! What only shows where one can hold the engine's locks, or be late on purpose.
 
 mod batches;
+mod watchdog;
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use api::v1::{ApplyRequest, ClearCountersRequest};
 use graph::port::{Attachment, PortFault};
 use graph::worker::Event;
 
-use super::{Engine, EngineHandle, EngineOptions};
+use super::{Engine, EngineHandle, EngineOptions, Patience};
 use crate::control::Controller;
 use crate::dataplane::Inspect;
 use crate::state::StateDirectory;
@@ -57,14 +58,19 @@ impl Lab {
 
 /// One of one worker.
 fn engine() -> Engine {
+    engine_of(1, Patience::default())
+}
+
+fn engine_of(workers: usize, patience: Patience) -> Engine {
     let options = EngineOptions {
-        cores: vec![None],
+        cores: vec![None; workers],
         tier: None,
         huge_pages: HugePages::Never,
         copy: copy::CopyOptions::default(),
         ipfix: Vec::new(),
         fib_bytes: None,
         sessions: 1 << 24,
+        patience,
     };
     Engine::start(&options).unwrap()
 }

@@ -16,6 +16,7 @@ use graph::worker::{EventSender, Worker, WorkerError, WorkerOptions};
 use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
 
 use super::passage::Arrival;
+use super::watchdog::Post;
 
 /// What a worker has let go of: dropped by the engine's thread, because closing devices and unmapping memory takes longer
 /// than a worker may stand still.
@@ -29,6 +30,8 @@ pub(super) type Returned = Receiver<Grave>;
 pub(super) struct Pool {
     workers: Vec<Worker>,
     cores: Vec<Option<usize>>,
+    /// What the watchdog knows of each.
+    posts: Vec<Post>,
     /// Interface and input node of every receive queue, by worker.
     queues: Mutex<Vec<Vec<(IfIndex, u16)>>>,
     captures: Arc<CapturePoint>,
@@ -63,9 +66,11 @@ impl Pool {
         let (bury, graves) = channel();
         let queues = Mutex::new(vec![Vec::new(); workers.len()]);
         let (cores, captures) = (cores.to_vec(), Arc::clone(captures));
+        let posts = workers.iter().map(|_| Post::default()).collect();
         Ok(Self {
             workers,
             cores,
+            posts,
             queues,
             captures,
             bury,
@@ -102,6 +107,11 @@ impl Pool {
     /// The workers.
     pub(super) fn workers(&self) -> &[Worker] {
         &self.workers
+    }
+
+    /// What the watchdog knows of a worker.
+    pub(super) fn post(&self, worker: usize) -> &Post {
+        &self.posts[worker]
     }
 
     /// The core a worker was asked to run on.

@@ -138,6 +138,13 @@ impl Collector {
         }
     }
 
+    /// What is wrong with the workers, in words; empty: nothing.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let workers = self.inspect.runtime().workers.into_iter().filter(|worker| worker.stuck_seconds > 0.0);
+        workers.map(|worker| format!("worker {} {}", worker.index, worker.standstill)).collect()
+    }
+
     fn workers(&self, out: &mut Exposition) {
         let runtime = self.inspect.runtime();
         let workers =
@@ -157,6 +164,22 @@ impl Collector {
         );
         for (index, worker) in &workers {
             metric.sample(&[("worker", index)], worker.longest_round_microseconds / 1e6);
+        }
+        let mut metric = out.metric(
+            "quiver_worker_stuck_seconds",
+            Kind::Gauge,
+            "For how long a worker has stood still, in seconds, where that has been noticed; 0: it goes on.",
+        );
+        for (index, worker) in &workers {
+            metric.sample(&[("worker", index)], worker.stuck_seconds);
+        }
+        let mut metric = out.metric(
+            "quiver_worker_stuck_total",
+            Kind::Counter,
+            "Times that a worker was noticed to stand still.",
+        );
+        for (index, worker) in &workers {
+            metric.sample(&[("worker", index)], worker.stuck_times);
         }
         let mut metric =
             out.metric("quiver_worker_packets_total", Kind::Counter, "Packets a worker received.");

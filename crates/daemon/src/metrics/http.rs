@@ -126,7 +126,16 @@ async fn answer(
             let body = tokio::task::spawn_blocking(move || collector.collect(view.as_ref())).await;
             ("200 OK", body.map_err(io::Error::other)?)
         }
-        ["GET" | "HEAD", _, _] => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+        ["GET" | "HEAD", "/healthz", _] => {
+            let faults = tokio::task::spawn_blocking(move || collector.faults()).await;
+            match faults.map_err(io::Error::other)? {
+                none if none.is_empty() => ("200 OK", "ok\n".to_owned()),
+                faults => ("503 Service Unavailable", faults.join("\n") + "\n"),
+            }
+        }
+        ["GET" | "HEAD", _, _] => {
+            ("404 Not Found", "metrics are at /metrics, and health at /healthz\n".to_owned())
+        }
         [_, _, _] => ("405 Method Not Allowed", "only GET is understood\n".to_owned()),
         _ => ("400 Bad Request", "no HTTP request\n".to_owned()),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Copying, Ipfix, Listen, SessionLimit, SettingsError};
+use super::{Copying, Ipfix, Listen, RestartSeconds, SessionLimit, SettingsError, StuckSeconds};
 
 /// Where the file is unless it is named.
 pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
@@ -76,6 +76,10 @@ pub struct Workers {
     pub cores: Vec<usize>,
     /// How many sessions each may have.
     pub sessions: SessionLimit,
+    /// After how long without the end of a round a worker is told of.
+    pub stuck_seconds: StuckSeconds,
+    /// After how long quiverd ends for it.
+    pub restart_seconds: RestartSeconds,
 }
 
 /// What packets are kept in.
@@ -228,6 +232,8 @@ mod tests {
             ("[worker]\ncount = 1", &["line 1", "worker", "workers"][..]),
             ("[workers]\ncuont = 1", &["line 2", "cuont", "count"]),
             ("[workers]\nsessions = 16777217", &["line 2", "workers.sessions is 16777217", "1 to 16777216"]),
+            ("[workers]\nstuck_seconds = 1", &["line 2", "workers.stuck_seconds is 1", "2 to 3600"]),
+            ("[workers]\nrestart_seconds = -1", &["line 2", "restart_seconds = -1"]),
             ("[workers]\nsessions = 0", &["line 2", "workers.sessions is 0", "1 to 16777216"]),
             ("[workers]\nsessions = -1", &["line 2", "sessions = -1"]),
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),

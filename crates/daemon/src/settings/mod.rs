@@ -11,6 +11,7 @@ mod ipfix;
 mod listen;
 mod percent;
 mod sessions;
+mod stuck;
 
 pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, place_workers};
@@ -22,3 +23,4 @@ pub use ipfix::Ipfix;
 pub use listen::Listen;
 pub use percent::{NoPercentage, Percent};
 pub use sessions::{NoSessionLimit, SessionLimit};
+pub use stuck::{NoStuckSeconds, RestartSeconds, StuckSeconds};

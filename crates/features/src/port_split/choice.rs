@@ -110,7 +110,7 @@ impl PortSplit {
                 let about = self.ports.has(IpProtocol(key.protocol()), port) || self.flows.meets(&key, now);
                 about.then_some(Match::Error)
             }
-            Kind::Fragment | Kind::Later | Kind::Link | Kind::Protocol | Kind::Short => None,
+            Kind::Fragment | Kind::First | Kind::Later | Kind::Link | Kind::Protocol | Kind::Short => None,
         }
     }
 

@@ -5,7 +5,8 @@ use super::fragments::{self, Pieces};
 use super::onward::Onward;
 use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
-use super::tenants::{Place, TICK_BITS, Tenant, Tenants, Untracked};
+use super::slow_path::{Case, SlowAction};
+use super::tenants::{Place, TICK_BITS, Tenant, Tenants};
 use super::tuple::{Kind, Mark, begins_connection, tcp_flags};
 use super::{acl, classes};
 use crate::tiered::{self, Tiered};
@@ -16,7 +17,7 @@ use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::handover::Full;
 use graph::locals::LocalKey;
-use graph::packet::{Packets, SlotId, Vector};
+use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
 use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
@@ -39,6 +40,10 @@ graph::drops! {
         TooShort => "too-short", Invalid,
         /// An ICMP error about no session, and the tenant lets nothing pass that has none.
         UnrelatedError => "unrelated-error", Loss,
+        /// An ICMP error about a session whose tenant lets none pass.
+        RelatedError => "related-error", Loss,
+        /// A fragment, and the tenant lets none pass.
+        Fragment => "fragment", Loss,
         /// An ICMP error about a session of which rules have still to say whether it may be, or again since they have changed.
         UndecidedError => "undecided-error", Loss,
         /// The session had to make room for another while its packet was on its way to a service.
@@ -67,6 +72,10 @@ graph::counters! {
         Short => "passed-short",
         /// ICMP errors about no session that went on.
         Errors => "passed-errors",
+        /// Fragments that went on without a session, as their tenant says.
+        Fragments => "passed-fragments",
+        /// Packets whose session found no room that went on without one, as their tenant says.
+        Overflow => "passed-overflow",
         /// Packets of flows that are another worker's: they were handed over to it.
         HandedOver => "handed-over",
     }
@@ -104,7 +113,11 @@ pub(super) const fn of_later(version: u16) -> u16 {
 /// What a packet that isn't an ordinary one is to sessions.
 #[inline(always)]
 fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
-    fragments::seen::<F>(packets, slot, context, F::read(packets, slot, context))
+    let (key, mut mark) = fragments::seen::<F>(packets, slot, context, F::read(packets, slot, context));
+    if mark.kind == Kind::Flow && packets.meta(slot).flags.has(Flags::FRAGMENT) {
+        mark.kind = Kind::First;
+    }
+    (key, mark)
 }
 
 /// It goes on as it is.
@@ -321,15 +334,18 @@ impl<F: Pieces> There<'_, F> {
         let (look, mark) = (&found, found.mark);
         let found = if is_alias(look.session) { NONE } else { look.session };
         if found == NONE
-            && matches!(mark.kind, Kind::Flow | Kind::Later | Kind::Error)
+            && matches!(mark.kind, Kind::Flow | Kind::First | Kind::Later | Kind::Error)
             && let Some(owner) = self.elsewhere(&look.key)
         {
             return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
         }
         let place = self.tenants.place(interface).unwrap_or_default();
-        let (counter, reason) = match mark.kind {
+        let (case, counter, reason) = match mark.kind {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
+                if let Some(tenant) = self.session_drops(found, Case::RelatedErrors) {
+                    return (Verdict::Rare(Rare::Drop(Drop::RelatedError, tenant)), Flow::NONE, 0);
+                }
                 self.counts[Counter::RelatedErrors as usize] += 1;
                 return match self.sessions.related(self.tenants, found, mark.from_high, bytes) {
                     Some((chain, version)) => {
@@ -341,7 +357,12 @@ impl<F: Pieces> There<'_, F> {
                     }
                 };
             }
-            Kind::Flow | Kind::Later => {
+            Kind::Flow | Kind::First | Kind::Later => {
+                if mark.kind != Kind::Flow
+                    && let Some(tenant) = self.session_drops(found, Case::Fragments)
+                {
+                    return (Verdict::Rare(Rare::Drop(Drop::Fragment, tenant)), Flow::NONE, 0);
+                }
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {
                     return (Verdict::Pass(chain), flow, version);
                 }
@@ -367,25 +388,35 @@ impl<F: Pieces> There<'_, F> {
                     Err((reason, tenant)) => (Verdict::Rare(Rare::Drop(reason, tenant)), Flow::NONE, 0),
                 };
             }
-            Kind::Error => (Counter::Errors, Drop::UnrelatedError),
-            Kind::Fragment => return (Verdict::Rare(Rare::Fragment), Flow::NONE, 0),
-            Kind::Protocol => (Counter::Protocols, Drop::Protocol),
-            Kind::Short => (Counter::Short, Drop::TooShort),
+            Kind::Error => (Case::UnrelatedErrors, Counter::Errors, Drop::UnrelatedError),
+            Kind::Fragment => (Case::Fragments, Counter::Fragments, Drop::Fragment),
+            Kind::Protocol => (Case::UnknownProtocol, Counter::Protocols, Drop::Protocol),
+            Kind::Short => (Case::TooShort, Counter::Short, Drop::TooShort),
         };
         // No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them.
-        let untracked = |tenant: &Tenant| match mark.kind {
-            Kind::Short if tenant.asks_rules() => Untracked::Drop,
-            _ => tenant.untracked,
+        let action = |tenant: &Tenant| match case {
+            Case::TooShort if tenant.asks_rules() => SlowAction::Drop,
+            _ => tenant.slow_path.action(case),
         };
-        let passed = match self.tenants.get(place.tenant).map(untracked) {
-            Some(Untracked::Drop) => {
+        let passed = match self.tenants.get(place.tenant).map(action) {
+            Some(SlowAction::Drop) => {
                 return (Verdict::Rare(Rare::Drop(reason, place.tenant)), Flow::NONE, 0);
             }
-            Some(Untracked::Pass) => counter,
+            // From outside, whose it is isn't known before its datagram is.
+            Some(SlowAction::Handle) | None if case == Case::Fragments => {
+                return (Verdict::Rare(Rare::Fragment), Flow::NONE, 0);
+            }
+            Some(_) => counter,
             None => Counter::Outside,
         };
         self.counts[passed as usize] += 1;
         (PASS, Flow::NONE, 0)
+    }
+
+    /// The tenant of session `index`, where that has such packets dropped.
+    fn session_drops(&self, index: u32, case: Case) -> Option<u16> {
+        let number = self.sessions.table.get(index)?.tenant;
+        self.tenants.get(number).filter(|tenant| tenant.slow_path.drops(case)).map(|_| number)
     }
 
     /// The worker that has the flow, where that is another one.
@@ -423,18 +454,28 @@ impl<F: Pieces> There<'_, F> {
             self.counts[Counter::Outside as usize] += 1;
             return Ok((PASS, Flow::NONE, 0));
         };
+        if look.mark.kind != Kind::Flow && tenant.slow_path.drops(Case::Fragments) {
+            return Err((Drop::Fragment, number));
+        }
         let flow = (look.key, look.hash, look.mark.from_high);
         let at = (number, interface);
         let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
-        let (session, new) = begun.map_err(|why| {
-            tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-            let reason = match why {
-                NoRoom::Quota => Drop::Quota,
-                NoRoom::Table => Drop::TableFull,
-                NoRoom::Rate => Drop::Rate,
-            };
-            (reason, number)
-        })?;
+        let (session, new) = match begun {
+            Ok(begun) => begun,
+            Err(why) => {
+                tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+                if tenant.slow_path.action(Case::Overflow) == SlowAction::Pass {
+                    self.counts[Counter::Overflow as usize] += 1;
+                    return Ok((PASS, Flow::NONE, 0));
+                }
+                let reason = match why {
+                    NoRoom::Quota => Drop::Quota,
+                    NoRoom::Table => Drop::TableFull,
+                    NoRoom::Rate => Drop::Rate,
+                };
+                return Err((reason, number));
+            }
+        };
         self.counts[Counter::Created as usize] += u64::from(new);
         let passage = self.of_session(session, look, packets.meta(slot).len());
         Ok(passage

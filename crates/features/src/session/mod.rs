@@ -4,6 +4,7 @@
 //!   (answers come from there); `classes`: whose sessions are that begin at one.
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
+//! * [`SlowPath`]: what is done with packets that aren't simply one of a session's.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
 //! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
@@ -38,6 +39,7 @@ pub mod services;
 mod serving;
 mod session_stats;
 mod sessions;
+mod slow_path;
 mod tcp_check;
 pub mod tenants;
 #[cfg(test)]
@@ -52,8 +54,9 @@ pub use look::{Filter, Seen};
 pub use noted::{Noted, SideSums};
 pub use session_stats::SideStats;
 pub use sessions::Sessions;
+pub use slow_path::{CASES, Case, SlowAction, SlowPath};
 pub use tcp_check::TcpState;
-pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants, Untracked};
+pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants};
 pub(crate) use translate::OwnErrors;
 
 use graph::NodeSpec;

@@ -9,6 +9,7 @@ use super::nat::{Mapped, Pool};
 use super::noted::Noted;
 use super::redirect::{Redirect, Sides};
 use super::services::Chain;
+use super::slow_path::SlowPath;
 use crate::policer::Policed;
 use core::fmt;
 use graph::IfIndex;
@@ -45,16 +46,6 @@ pub const TIMERS: usize = 7;
 /// Bits of a nanosecond count below a tick: a tick is 2^24 ns, 17 ms.
 pub const TICK_BITS: u32 = 24;
 
-/// What is done with packets that belong to no session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Untracked {
-    /// They are counted and go on.
-    #[default]
-    Pass,
-    /// They are dropped, by reason.
-    Drop,
-}
-
 /// What `tcp-check` does with a connection whose beginning it hasn't seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Midstream {
@@ -76,7 +67,7 @@ pub struct Occupancy {
     pub created: AtomicU64,
     /// Sessions that had to make room before their time.
     pub evicted: AtomicU64,
-    /// Packets that found no room for their session.
+    /// Packets that found no room for their session, whether they were dropped or passed without one.
     pub refused: AtomicU64,
     /// Sessions that have ended, by [`End`].
     pub(super) ended: [AtomicU64; End::ALL.len()],
@@ -137,8 +128,8 @@ pub struct Tenant {
     pub max_new_per_second: u32,
     /// Services of packets from the initiator and to it.
     pub chain: [Chain; 2],
-    /// What is done with packets that can't belong to a session.
-    pub untracked: Untracked,
+    /// What is done with packets that aren't simply one of a session's.
+    pub slow_path: SlowPath,
     /// What `tcp-check` does with connections whose beginning it hasn't seen.
     pub midstream: Midstream,
     /// Sessions that begin at its interfaces, and are others', in the order in which lists are asked.

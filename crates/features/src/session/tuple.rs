@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Fragment,
     /// Such a fragment of one of a flow's packets, whose ports are known.
     Later,
+    /// A fragment with the header that has the ports, of a datagram that is known: as nodes that ask tenants about fragments see it.
+    First,
     /// A protocol, or a kind of ICMP message, that has no sessions.
     Protocol,
     /// Too short for its transport header, or that lies behind what is looked at; or a later fragment that would replace part of one.

@@ -154,3 +154,7 @@ else:
     row("later fragment of an echo", True, Raw(wide[16:]), proto=1, frag=2)
     for kind in (19, 64, 100, 127, 200, 255):
         row(f"icmp of type {kind}", True, Raw(bytes([kind, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"payload"), proto=1)
+# UDP whose own length isn't that of its packet (RFC 768: at least 8; RFC 2675: 0 is a jumbogram's).
+for length, name in ((0, "0"), (7, "7"), (9, "less than there is"), (15 + 64, "more than there is"), (65535, "65535")):
+    row(f"udp of length {name}", True, UDP(sport=40000, dport=53, len=length) / data)
+row("udp without a whole header", True, Raw(bytes(UDP(sport=40000, dport=53, len=8))[:3]), **({"nh": 17} if V6 else {"proto": 17}))

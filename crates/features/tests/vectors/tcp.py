@@ -10,7 +10,7 @@ number: where A stands, where B stands" after the packet, by RFC 9293 section 3.
 import sys
 
 from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -18,8 +18,12 @@ V6 = sys.argv[1] == "6"
 A, B = ("2001:db8:2::2", "2001:db8:1002::9") if V6 else ("10.0.2.2", "10.2.0.9")
 
 
-def ip(src, dst, ttl):
-    return IPv6(src=src, dst=dst, hlim=ttl) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1)
+def ip(src, dst, ttl, options=False):
+    """The network header; with options, the transport header lies four or eight bytes further behind."""
+    if V6:
+        header = IPv6(src=src, dst=dst, hlim=ttl)
+        return header / IPv6ExtHdrDestOpt() if options else header
+    return IP(src=src, dst=dst, ttl=ttl, id=1, options=[b"\x01\x01\x01\x00"] if options else [])
 
 
 def first_fragment(src, dst, ttl, segment, size):
@@ -31,10 +35,10 @@ def first_fragment(src, dst, ttl, segment, size):
     return IP(src=src, dst=dst, ttl=ttl, id=1, flags="MF", proto=6) / part
 
 
-def row(name, there, segment, verdict, cut=0):
-    src, dst = (A, B) if there else (B, A)
+def row(name, there, segment, verdict, cut=0, options=False, src=None):
+    src, dst = (src or A, B) if there else (B, A)
     ethernet = {"type": 0x86DD if V6 else 0x0800}
-    came, left = (bytes(first_fragment(src, dst, ttl, segment, cut) if cut else ip(src, dst, ttl) / segment) for ttl in (64, 63))
+    came, left = (bytes(first_fragment(src, dst, ttl, segment, cut) if cut else ip(src, dst, ttl, options) / segment) for ttl in (64, 63))
     if there:
         rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
         tx_if = 3
@@ -47,13 +51,15 @@ def row(name, there, segment, verdict, cut=0):
 
 def conversation(name, *packets):
     """Each packet: from whom, flags, sequence and acknowledgment number, where A and B stand then; data, window, options, verdict;
-    bytes of the segment in the first fragment of its packet."""
+    bytes of the segment in the first fragment of its packet; whether there are options of IP before it; who seems to send it."""
     for number, (who, flags, seq, ack, states, *more) in enumerate(packets, 1):
         given = more[0] if more else {}
         data, verdict, cut = given.pop("data", 0), given.pop("verdict", "pass"), given.pop("cut", 0)
+        options, src = given.pop("ip_options", False), given.pop("src", None)
         ports = {"sport": 40000, "dport": 80} if who == "A" else {"sport": 80, "dport": 40000}
+        ports.update(given.pop("ports", {}))
         segment = TCP(**ports, flags=flags, seq=seq % 2**32, ack=ack % 2**32, **{"window": 1000, **given}) / Raw(b"x" * data)
-        row(f"{name}, {number}: {states}", who == "A", segment, verdict, cut)
+        row(f"{name}, {number}: {states}", who == "A", segment, verdict, cut, options, src)
 
 
 def opened(a=100, b=500, **more):
@@ -356,4 +362,36 @@ conversation(
     ("A", "FA", 700, 501, OPEN),
     ("A", "A", 1601, 501, OPEN, {"data": 100}),
     ("A", "FA", 1701, 501, "FinWait1 CloseWait"),
+)
+OPTIONS = {"ip_options": True}
+conversation(
+    "behind options of ip",
+    # SFDP's weakness 14: flags and numbers of what lies where the header would be without options. Some packets have them, some don't.
+    ("A", "S", 100, 0, "SynSent Listen", dict(OPTIONS)),
+    ("B", "SA", 500, 101, "Established SynReceived", dict(OPTIONS)),
+    ("A", "A", 101, 501, OPEN),
+    ("A", "PA", 101, 501, OPEN, {"data": 100, **OPTIONS}),
+    ("B", "A", 501, 201, OPEN, dict(OPTIONS)),
+    ("A", "A", 201 + 1001, 501, OPEN, {"data": 1, "verdict": "out-of-window", **OPTIONS}),
+    ("A", "SF", 201, 501, OPEN, {"verdict": "bad-flags", **OPTIONS}),
+    ("A", "R", 201 + 1001, 0, OPEN, {"verdict": "rst-out-of-window", **OPTIONS}),
+    ("A", "FA", 201, 501, "FinWait1 CloseWait", {"data": 10, **OPTIONS}),
+    ("B", "FA", 501, 212, "FinWait2 LastAck"),
+    ("A", "A", 212, 502, "TimeWait TimeWait", dict(OPTIONS)),
+)
+LAND = {"src": B, "ports": {"sport": 80, "dport": 80}}
+conversation(
+    "land",
+    # Whoever answers would answer itself: all is the initiator's, so that no answer ever opens the connection.
+    ("A", "S", 100, 0, "SynSent Listen", dict(LAND)),
+    ("A", "S", 100, 0, "SynSent Listen", dict(LAND)),
+    # It refuses itself. Nobody has answered, so the reset might be of what another one has sent (RFC 9293 figure 9): it ends nothing.
+    ("A", "RA", 0, 101, "SynSent Listen", dict(LAND)),
+)
+conversation(
+    "ports 0",
+    ("A", "S", 100, 0, "SynSent Listen", {"ports": {"sport": 0, "dport": 0}}),
+    ("B", "SA", 500, 101, "Established SynReceived", {"ports": {"sport": 0, "dport": 0}}),
+    ("A", "A", 101, 501, OPEN, {"ports": {"sport": 0, "dport": 0}}),
+    ("A", "R", 101 + 1001, 0, OPEN, {"ports": {"sport": 0, "dport": 0}, "verdict": "rst-out-of-window"}),
 )

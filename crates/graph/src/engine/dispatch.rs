@@ -191,6 +191,7 @@ impl Graph {
         }
         let received = MAX_VECTOR - budget;
         if received == 0 {
+            self.counters.rounds.at.between();
             self.station.end_round();
             self.packets.end_round();
             return RoundResult::default();
@@ -203,6 +204,7 @@ impl Graph {
     }
 
     fn end_round(&mut self) {
+        self.counters.rounds.at.between();
         self.station.end_round();
         self.ports.flush();
         self.ports.tell(|event| self.events.send(event));
@@ -222,6 +224,7 @@ impl Graph {
     }
 
     fn input(&mut self, id: usize, tables: &Tables, now: u64, budget: usize) -> usize {
+        self.counters.rounds.at.node(id);
         let start = if self.measure { cycles() } else { 0 };
         let instance = &mut self.instances[id];
         let mut ctx = Ctx {
@@ -285,6 +288,7 @@ impl Graph {
         if self.tracer.wants(id) {
             self.tracer.begin(id, &mut self.packets, slots);
         }
+        self.counters.rounds.at.node(id);
         let start = if self.measure { cycles() } else { 0 };
         let instance = &mut self.instances[id];
         let next = &mut self.next[..slots.len()];

@@ -68,6 +68,7 @@ pub struct Worker {
     counters: Arc<WorkerCounters>,
     traces: Traces,
     injector: Option<Sender<Injection>>,
+    thread_id: i32,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -97,7 +98,7 @@ impl Worker {
         let thread = std::thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || {
-                let pinned = core.map_or(Ok(()), run::pin);
+                let pinned = core.map_or(Ok(()), run::pin).map(|()| rustix::thread::gettid());
                 let run = pinned.is_ok();
                 // Whoever starts us is waiting for this.
                 let _ = tell.send(pinned);
@@ -106,17 +107,26 @@ impl Worker {
                 }
             })
             .map_err(|source| WorkerError::Thread { worker: number, source })?;
-        let worker = Self { number, mailbox, counters, traces, injector, thread: Some(thread) };
+        let thread = Some(thread);
+        let mut worker = Self { number, mailbox, counters, traces, injector, thread_id: 0, thread };
         match (told.recv(), core) {
-            (Ok(Err(source)), Some(core)) => Err(WorkerError::Core { worker: number, core, source }),
-            _ => Ok(worker),
+            (Ok(Err(source)), Some(core)) => return Err(WorkerError::Core { worker: number, core, source }),
+            (Ok(Ok(id)), _) => worker.thread_id = id.as_raw_nonzero().get(),
+            _ => {}
         }
+        Ok(worker)
     }
 
     /// Its number, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// The kernel's number of its thread, as below `/proc/self/task`.
+    #[must_use]
+    pub fn thread_id(&self) -> i32 {
+        self.thread_id
     }
 
     /// Its counters.

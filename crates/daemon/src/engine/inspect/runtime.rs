@@ -6,6 +6,7 @@ use api::v1::{NodeRuntime, RuntimeResponse, WorkerRuntime};
 use memory::clock::cycles;
 
 use super::super::start::Shared;
+use super::super::watchdog;
 use super::baseline::Baseline;
 use crate::dataplane::NodeEvents;
 
@@ -30,11 +31,21 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
         let packets =
             nodes.iter().filter(|node| names.contains(&node.name.as_str())).map(|node| node.packets).sum();
         let queues = shared.pool.queues(worker).len();
+        let post = shared.pool.post(worker);
+        let standstill = post.still().map(|still| {
+            let place = watchdog::place(shared, &shared.pool.workers()[worker]);
+            let why = post.standstill().words();
+            format!("stands still for {:.1} s, {place}: {why}", still.as_secs_f64())
+        });
+        let load = loads.get(worker).copied().unwrap_or_default();
         WorkerRuntime {
             index: worker as u32,
             core: shared.pool.core(worker).unwrap_or_default() as u32,
-            load: loads.get(worker).copied().unwrap_or_default(),
-            summary: summary(loads.get(worker).copied().unwrap_or_default(), queues, rounds.sleeps),
+            load,
+            summary: standstill.clone().unwrap_or_else(|| summary(load, queues, rounds.sleeps)),
+            stuck_seconds: post.still().unwrap_or_default().as_secs_f64(),
+            standstill: standstill.unwrap_or_default(),
+            stuck_times: post.times(),
             rounds: rounds.rounds,
             busy_rounds: rounds.busy_rounds,
             sleeps: rounds.sleeps,

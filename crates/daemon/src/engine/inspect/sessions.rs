@@ -24,7 +24,7 @@ use super::super::directory::Inventory;
 use super::super::redirects;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
-use crate::model::spec::ClassSpec;
+use crate::model::spec::{ClassSpec, slow_path};
 
 /// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
 pub(in super::super) const SPAN: u32 = 1024;
@@ -57,6 +57,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             drops: drops(&shared.plan, figures),
             initiator_totals: initiators,
             responder_totals: responders,
+            slow_path: Some(slow_path::in_force(spec.slow_path)),
         }
     });
     let mut list: Vec<_> = each.collect();

@@ -210,22 +210,23 @@ impl Conflicts<'_> {
     /// Lists that tenants and endpoints name are there.
     pub(super) fn acls(&mut self) {
         let mut missing = Vec::new();
+        // `field`: where the list is named, with an empty place for its number.
         let mut look = |user: &dyn Fn() -> Key, field: &str, lists: &[Arc<str>]| {
             let absent =
                 lists.iter().enumerate().find(|(_, list)| !self.model.acls.contains_key::<str>(list));
             if let Some((index, list)) = absent {
-                missing.push((user(), format!("{field}[{index}]"), Arc::clone(list)));
+                missing.push((user(), field.replace("[]", &format!("[{index}]")), Arc::clone(list)));
             }
         };
         for (name, stored) in &self.model.tenants {
-            look(&|| Key::Tenant(name.clone()), "acls", &stored.spec.acls);
+            look(&|| Key::Tenant(name.clone()), "acls[]", &stored.spec.acls);
             let classes: Vec<Arc<str>> =
                 stored.spec.classes.iter().map(|class| class.acl.to_string().into()).collect();
-            look(&|| Key::Tenant(name.clone()), "classes", &classes);
+            look(&|| Key::Tenant(name.clone()), "classes[].acl", &classes);
         }
         for (name, stored) in &self.model.endpoints {
-            look(&|| Key::Endpoint(name.clone()), "ingress_acls", &stored.spec.config.ingress);
-            look(&|| Key::Endpoint(name.clone()), "egress_acls", &stored.spec.config.egress);
+            look(&|| Key::Endpoint(name.clone()), "ingress_acls[]", &stored.spec.config.ingress);
+            look(&|| Key::Endpoint(name.clone()), "egress_acls[]", &stored.spec.config.egress);
         }
         for (user, field, list) in missing {
             let Ok(list) = Name::new(&list) else { continue };

@@ -21,6 +21,7 @@ mod port_split;
 mod range;
 mod redirect;
 mod route;
+pub mod slow_path;
 mod tap;
 mod tenant;
 mod tunnel;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAction};
 use features::session::services::{Chain, ServiceError};
 use features::session::tenants::TIMERS;
-use features::session::{Midstream, order};
+use features::session::{Midstream, SlowAction, SlowPath, order};
 
-use super::RedirectSpec;
+use super::{RedirectSpec, slow_path};
 use crate::model::{Flaw, Name, fields};
 
 const DEFAULT_MAX_SESSIONS: u32 = 1_000_000;
@@ -51,8 +51,10 @@ pub struct TenantSpec {
     pub max_sessions: u32,
     /// New sessions per second at most; 0: as many as come.
     pub max_new_per_second: u32,
-    /// Whether packets that can have no session are dropped.
+    /// Whether packets that can have no session are dropped where `slow_path` doesn't say otherwise.
     pub drop_untracked: bool,
+    /// What is done with packets that aren't simply one of a session's.
+    pub slow_path: SlowPath,
     /// What becomes of TCP connections whose beginning was never seen.
     pub midstream: Midstream,
     /// What the service `nat` gives sessions addresses and ports of.
@@ -115,6 +117,10 @@ impl TenantSpec {
         let redirect = redirect(tenant, chain[0])?;
         let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
+        let drop_untracked = untracked == UntrackedAction::Drop;
+        let default = default_slow_path(drop_untracked);
+        let slow_path =
+            slow_path::parse(tenant.slow_path.as_ref(), default, chain[0], !tenant.classes.is_empty())?;
         Ok(Self {
             name: fields::name("name", &tenant.name)?,
             context,
@@ -129,7 +135,8 @@ impl TenantSpec {
                 DEFAULT_MAX_SESSIONS,
             )?,
             max_new_per_second: tenant.max_new_sessions_per_second,
-            drop_untracked: untracked == UntrackedAction::Drop,
+            drop_untracked,
+            slow_path,
             midstream,
             nat_pool,
             acls,
@@ -161,6 +168,7 @@ impl TenantSpec {
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
             untracked: untracked.into(),
+            slow_path: slow_path::to_api(self.slow_path, default_slow_path(self.drop_untracked)),
             midstream: match self.midstream {
                 Midstream::Adopt => MidstreamAction::Unspecified,
                 Midstream::Remove => MidstreamAction::Remove,
@@ -291,6 +299,11 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
             _ => flaw.remedy("leave one out"),
         }
     })
+}
+
+/// What is done where only `untracked` is said.
+const fn default_slow_path(drop_untracked: bool) -> SlowPath {
+    SlowPath::untracked(if drop_untracked { SlowAction::Drop } else { SlowAction::Pass })
 }
 
 /// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about

@@ -8,7 +8,8 @@ use super::super::look::Seen;
 use super::super::order;
 use super::super::services::Chain;
 use super::super::sessions::Sessions;
-use super::super::tenants::{Tenant, Tenants, Untracked};
+use super::super::slow_path::{Case, SlowAction};
+use super::super::tenants::{Tenant, Tenants};
 use super::super::tuple::begins_connection;
 use super::{Explained, Imagined, Known, Meeting, Meets, Object, Outcome, Step};
 use std::sync::Arc;
@@ -143,11 +144,11 @@ impl Sessions {
             return Err(Outcome::Passes);
         };
         to.tenant = Some(tenant);
-        let (passes, outcome) = match its.untracked {
-            Untracked::Pass => ("untracked packets pass", Outcome::Passes),
-            Untracked::Drop => {
-                ("untracked packets are dropped", Outcome::Dropped { node, reason: "protocol" })
+        let (passes, outcome) = match its.slow_path.action(Case::UnknownProtocol) {
+            SlowAction::Drop => {
+                ("slow_path.unknown_protocol is drop", Outcome::Dropped { node, reason: "protocol" })
             }
+            SlowAction::Pass | SlowAction::Handle => ("slow_path.unknown_protocol is pass", Outcome::Passes),
         };
         to.steps.push(Step { node, object: Some(Object::Tenant(tenant)), found: found(passes) });
         Err(outcome)
@@ -208,7 +209,13 @@ fn class(
 fn of_session(found: &Option<Found>, tenant: &Tenant) -> String {
     let Some(found) = found else {
         let (there, most) = (tenant.occupancy.sessions.load(Ordering::Relaxed), tenant.max_sessions);
-        let room = if there < most { "" } else { ": one has to make room for it, or it is dropped" };
+        let room = match (there < most, tenant.slow_path.drops(Case::Overflow)) {
+            (true, _) => "",
+            (false, true) => ": one has to make room for it, or it is dropped",
+            (false, false) => {
+                ": one has to make room for it, or it passes without (slow_path.overflow is pass)"
+            }
+        };
         return format!("begins a session, with {there} of {most} there{room}");
     };
     let side = match found.session.direction(found.from_high) {

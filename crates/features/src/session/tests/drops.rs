@@ -16,7 +16,7 @@ fn of_tenant(bench: &Bench, tenant: &Tenant) -> Vec<(String, u64)> {
 #[test]
 fn what_has_no_room_or_no_session_is_its_tenant_s() {
     everywhere(|tier, text, node| {
-        let red = Tenant { max_sessions: 0, untracked: Untracked::Drop, ..tenant() };
+        let red = Tenant { max_sessions: 0, slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() };
         let mut bench = bench(tier, std::slice::from_ref(&red));
         assert_eq!(of_tenant(&bench, &red), []);
         dropped(&mut bench, text, "udp", &format!("{node} quota"));

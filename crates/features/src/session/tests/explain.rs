@@ -190,10 +190,11 @@ fn of_protocols_without_sessions() {
     let frame = packet(V4, "udp").frame;
     let gre = Imagined { protocol: IpProtocol(47), ..imagined(2, &frame) };
     for (untracked, expected) in [
-        (Untracked::Pass, Outcome::Passes),
-        (Untracked::Drop, Outcome::Dropped { node: "ip4-session-input", reason: "protocol" }),
+        (SlowAction::Pass, Outcome::Passes),
+        (SlowAction::Drop, Outcome::Dropped { node: "ip4-session-input", reason: "protocol" }),
     ] {
-        let mut bench = bench(Tier::available()[0], &[Tenant { untracked, ..tenant() }]);
+        let mut bench =
+            bench(Tier::available()[0], &[Tenant { slow_path: SlowPath::untracked(untracked), ..tenant() }]);
         assert_eq!(explained(&mut bench, &gre).outcome, expected);
         assert!(seen(&mut bench).is_empty());
     }

@@ -35,8 +35,8 @@ fn numbered(text: &str, frame: &[u8], number: u16) -> Vec<u8> {
 #[test]
 fn later_fragments_belong_to_the_session_of_the_first() {
     everywhere(|tier, text, _| {
-        for untracked in [Untracked::Pass, Untracked::Drop] {
-            let mut bench = bench(tier, &[Tenant { untracked, ..tenant() }]);
+        for untracked in [SlowAction::Pass, SlowAction::Drop] {
+            let mut bench = bench(tier, &[Tenant { slow_path: SlowPath::untracked(untracked), ..tenant() }]);
             pass(&mut bench, text, "first fragment");
             pass(&mut bench, text, "later fragment");
             pass(&mut bench, text, "udp");
@@ -102,7 +102,8 @@ fn vectors_of_fragments_in_any_order() {
 #[test]
 fn what_would_replace_ports_or_flags_is_not_one() {
     everywhere(|tier, text, node| {
-        let mut bench = bench(tier, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+        let mut bench =
+            bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
         dropped(&mut bench, text, "tcp from its flags on", &format!("{node} too-short"));
         dropped(&mut bench, text, "tcp cut before its flags", &format!("{node} too-short"));
     });

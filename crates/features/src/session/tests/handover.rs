@@ -1,7 +1,7 @@
 //! Flows that come by several workers.
 
 use super::*;
-use tables::session::Seed;
+use tables::session::{Key, Seed};
 
 pub(super) const WORKERS: usize = 2;
 
@@ -69,6 +69,34 @@ fn both_directions_meet_at_one_worker() {
         }
         assert!(owners.iter().all(|flows| *flows > 0), "flows are shared out: {owners:?}");
     });
+}
+
+/// SFDP's weaknesses 3 and 3b: a worker's number in eight bits, and a number that stands for "nobody's yet". Whose a flow is follows from its addresses and ports alone, in
+/// both directions, for as many workers as there are; nobody is bound to it, and each of them has its share.
+#[test]
+fn more_workers_than_eight_bits_can_number_have_flows() {
+    const MANY: u32 = 1000;
+    let mut tenants = Tenants::default();
+    (tenants.workers, tenants.shares) = (MANY, Seed::known([7; 4]));
+    let mut flows = vec![0; MANY as usize];
+    for port in 0..=u16::MAX {
+        let there = Key::v4(0, 17, (0x0a00_0202, port), (0x0a02_0009, 53));
+        let back = Key::v4(0, 17, (0x0a02_0009, 53), (0x0a00_0202, port));
+        let owner = tenants.owner(&there.0);
+        assert_eq!(tenants.owner(&back.0), owner, "port {port}");
+        assert_ne!(there.1, back.1, "the same key, from either side");
+        flows[owner as usize] += 1;
+        let there = Key::v6(0, 17, (u128::from(port), 1), (1 << 96, 53));
+        let back = Key::v6(0, 17, (1 << 96, 53), (u128::from(port), 1));
+        assert_eq!(tenants.owner(&there.0), tenants.owner(&back.0), "IPv6, host {port}");
+    }
+    // 65 flows each, as the dice fall: that one has none has a probability of e^-65.
+    assert!(flows.iter().all(|of_one| (1..200).contains(of_one)), "{flows:?}");
+    // And of one worker, or before there are any, they are that one's.
+    for workers in [0, 1] {
+        tenants.workers = workers;
+        assert_eq!(tenants.owner(&Key::v4(0, 17, (1, 2), (3, 4)).0), 0);
+    }
 }
 
 /// A worker that stands still costs the others the packets that are its own, and those are counted.

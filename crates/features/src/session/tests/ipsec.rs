@@ -56,7 +56,8 @@ fn both_sides_begin_where_both_are_the_tenant_s() {
 #[test]
 fn errors_and_fragments_are_their_session_s() {
     everywhere(|tier, text, node| {
-        let mut bench = bench(tier, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+        let mut bench =
+            bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
         for (name, sent) in [("esp", [3, 1]), ("ah", [3, 1])] {
             pass(&mut bench, text, name);
             pass(&mut bench, text, &format!("error about {name}"));

@@ -179,6 +179,42 @@ fn many_in_one_vector_keep_to_the_quota() {
     });
 }
 
+/// SFDP's weakness 8: one pool, with one lock. Threads that begin sessions at the same time share nothing but the tenant's figures, and these are exact: never more than the quota, none
+/// counted twice, none forgotten.
+#[test]
+fn workers_that_begin_sessions_at_once_keep_to_one_quota() {
+    const THREADS: u16 = 4;
+    const QUOTA: u64 = 3000;
+    let shared = Tenant { max_sessions: QUOTA, ..tenant() };
+    let start = std::sync::Barrier::new(usize::from(THREADS));
+    let there: u64 = std::thread::scope(|scope| {
+        let worker = |number: u16| {
+            let (shared, start) = (shared.clone(), &start);
+            scope.spawn(move || {
+                let text = if number % 2 == 0 { V4 } else { V6 };
+                let mut bench = bench(Tier::available()[0], &[shared.clone()]);
+                start.wait();
+                for turn in 0..20 {
+                    let from = 1000 + number * 10_000 + turn * 256;
+                    bench.run(2, &flood(text, from..from + 256), 256);
+                    let all = shared.occupancy.sessions.load(Ordering::Relaxed);
+                    // Each asks by taking a place, and gives it back where there is none.
+                    assert!(all <= QUOTA + u64::from(THREADS), "{all} of {QUOTA}");
+                }
+                seen(&mut bench).len() as u64
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(worker).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let figure = |figure: &std::sync::atomic::AtomicU64| figure.load(Ordering::Relaxed);
+    let (sessions, created) = (figure(&shared.occupancy.sessions), figure(&shared.occupancy.created));
+    assert_eq!((sessions, there), (QUOTA, QUOTA), "who is there is counted once");
+    let refused = figure(&shared.occupancy.refused);
+    assert_eq!(created + refused, u64::from(THREADS) * 20 * 256, "each asked for one, and had it or not");
+    assert_eq!(created - figure(&shared.occupancy.evicted), QUOTA);
+}
+
 /// Those at the end of the table have their turn, too, although something changes in every round.
 #[test]
 fn a_steady_stream_of_changes_keeps_nobody_from_its_turn() {
@@ -267,7 +303,10 @@ fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
             let mut bench = bench(tier, &[tenant()]);
             pass(&mut bench, text, name);
             assert_eq!((count(&bench, node, counter), seen(&mut bench).len()), (1, 0), "{name}");
-            set_tenants(&mut bench, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+            set_tenants(
+                &mut bench,
+                &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }],
+            );
             dropped(&mut bench, text, name, &format!("{node} {reason}"));
         }
     });

@@ -22,6 +22,7 @@ mod redirect_translated;
 mod redirect_whole;
 mod serving;
 mod session_stats;
+mod slow_path;
 mod tcp;
 mod unchanged;
 
@@ -47,7 +48,7 @@ fn tenant() -> Tenant {
         max_sessions: 1000,
         max_new_per_second: 0,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
-        untracked: Untracked::Pass,
+        slow_path: SlowPath::untracked(SlowAction::Pass),
         midstream: Midstream::Adopt,
         classes: Vec::new(),
         outside: vec![3],

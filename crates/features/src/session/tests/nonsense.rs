@@ -68,12 +68,40 @@ fn icmp_of_any_type_is_an_echo_or_none() {
             pass(&mut bench, text, row.name);
         }
         assert!(seen(&mut bench).is_empty());
-        let mut strict = self::bench(tier, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+        let mut strict =
+            self::bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
         for row in &unknown {
             dropped(&mut strict, text, row.name, &format!("{node} protocol"));
         }
         pass(&mut strict, text, "echo");
         assert_eq!(seen(&mut strict).len(), 1);
+    });
+}
+
+/// What UDP says of its own length is its receiver's to check (RFC 768; 0 is a jumbogram's, RFC 2675): where a packet ends is what IP says.
+#[test]
+fn udp_of_a_wrong_length_is_its_session_s_as_ip_counts_it() {
+    everywhere(|tier, text, node| {
+        for services in [&["l4-lifecycle"][..], &["tcp-check", "l4-lifecycle", "session-stats"]] {
+            let chain = [order().chain(services.iter().copied()).unwrap(); 2];
+            let mut bench = bench(tier, &[Tenant { chain, ..tenant() }]);
+            let wrong = named(text, "udp of length ");
+            assert_eq!(wrong.len(), 5);
+            for row in &wrong {
+                pass(&mut bench, text, row.name);
+            }
+            let session = one(&mut bench).session;
+            let bytes = wrong.iter().map(|row| row.frame.len() as u64 - 14).sum::<u64>();
+            assert_eq!((session.packets(), session.bytes()), ([5, 0], [bytes, 0]));
+            pass(&mut bench, text, "udp answer");
+            assert_eq!(one(&mut bench).session.state, State::Established, "it is one as any other");
+            // One that ends before its ports do is none's.
+            pass(&mut bench, text, "udp without a whole header");
+            assert_eq!((one(&mut bench).session.packets(), count(&bench, node, "passed-short")), ([5, 1], 1));
+        }
+        let slow_path = SlowPath::default().with(Case::TooShort, SlowAction::Drop);
+        let mut strict = bench(tier, &[Tenant { slow_path, ..tenant() }]);
+        dropped(&mut strict, text, "udp without a whole header", &format!("{node} too-short"));
     });
 }
 
@@ -105,6 +133,24 @@ fn a_storm_of_rsts_ends_nothing() {
         let outcome = bench.run(2, &storm, 256);
         assert_eq!(outcome.drops, [("tcp-check rst-out-of-window".to_string(), 4096)].into());
         assert_eq!(one(&mut bench).session.state, State::Established);
+        // Those of who has never been there begin sessions that make room for others, and nothing else.
+        let strangers: Vec<_> = (0..256_u16)
+            .map(|client| {
+                let mut frame = rst.frame.clone();
+                frame[transport..transport + 2].copy_from_slice(&(1000 + client).to_be_bytes());
+                frame
+            })
+            .collect();
+        bench.run(2, &strangers, 256);
+        let open = seen(&mut bench).into_iter().filter(|seen| seen.session.state == State::Established);
+        assert_eq!(open.count(), 1, "none of them opens anything");
+        // It still takes what is its own.
+        for (row, _) in &packets[..4] {
+            let is_data = row.rx_if == 2 && row.name.contains(", 4: ");
+            if is_data {
+                send(&mut bench, row);
+            }
+        }
     });
 }
 

@@ -3,14 +3,14 @@
 use super::*;
 use crate::testing::{forwarding_nodes, run_table, run_table_on};
 
-fn all_interfaces(bench: &mut Bench, untracked: Untracked) {
+fn all_interfaces(bench: &mut Bench, untracked: SlowAction) {
     for index in 1..=6 {
         if index != 6 {
             bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");
             bench.chain("ip6-unicast", index, &["ip6-session-input"], "ip6-lookup");
         }
     }
-    set_tenants(bench, &[Tenant { untracked, ..tenant() }]);
+    set_tenants(bench, &[Tenant { slow_path: SlowPath::untracked(untracked), ..tenant() }]);
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
         draft.change(key, |all| (1..=6).for_each(|at| all.set_place(at, Place { tenant: 1, context: 0 })));
@@ -30,7 +30,7 @@ fn forwarding_stays_as_it_is() {
     ] {
         run_table_on(&forwarding_nodes(), &not_alone(text), |bench| {
             topology::set_up(bench, mtu);
-            all_interfaces(bench, Untracked::Pass);
+            all_interfaces(bench, SlowAction::Pass);
         });
     }
 }
@@ -40,7 +40,7 @@ fn every_packet_of_the_conversations_passes() {
     for text in [V4, V6] {
         run_table(&not_alone(text), |bench| {
             topology::set_up(bench, 1500);
-            all_interfaces(bench, Untracked::Pass);
+            all_interfaces(bench, SlowAction::Pass);
         });
     }
 }
@@ -56,6 +56,6 @@ fn neighbour_discovery_is_never_a_tenant_s() {
     assert!(rows.len() > 5);
     run_table(&rows, |bench| {
         topology::set_up(bench, 300);
-        all_interfaces(bench, Untracked::Drop);
+        all_interfaces(bench, SlowAction::Drop);
     });
 }

@@ -21,6 +21,22 @@ fn class(acl: &str, tenant: &str) -> TenantClass {
     TenantClass { acl: acl.into(), tenant: tenant.into() }
 }
 
+const PASS: i32 = api::v1::SlowPathAction::Pass as i32;
+const DROP: i32 = api::v1::SlowPathAction::Drop as i32;
+const HANDLE: i32 = api::v1::SlowPathAction::Handle as i32;
+
+fn slow_path<T>(change: impl FnOnce(&mut api::v1::SlowPath) -> T) -> Option<api::v1::SlowPath> {
+    let mut path = api::v1::SlowPath::default();
+    change(&mut path);
+    Some(path)
+}
+
+/// A tenant whose sessions pass a service that nothing is to pass by.
+fn guarded(service: &str) -> Tenant {
+    let services = vec![service.to_string()];
+    Tenant { forward_services: services.clone(), reverse_services: services, ..tenant() }
+}
+
 fn tenant() -> Tenant {
     Tenant { name: "red".into(), interfaces: vec!["a".into()], ..Tenant::default() }
 }
@@ -63,6 +79,13 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
             untracked: UntrackedAction::Pass.into(),
             ..tenant()
         },
+        Tenant { slow_path: slow_path(|path| path.fragments = DROP), ..tenant() },
+        Tenant {
+            slow_path: slow_path(|path| (path.overflow, path.related_errors) = (PASS, DROP)),
+            untracked: UntrackedAction::Drop.into(),
+            ..tenant()
+        },
+        Tenant { slow_path: slow_path(|path| path.unknown_protocol = PASS), ..guarded("acl") },
         Tenant { classes: vec![class("voice", "blue"), class("web", "blue")], ..tenant() },
         redirected(&["redirect"], &["ids-b", "ids-a"]),
         redirected(&["l4-lifecycle", "redirect"], &["ids"]),
@@ -83,6 +106,9 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
     }
     let spec = TenantSpec::parse(&tenant()).unwrap();
     assert_eq!((spec.timeouts, spec.max_sessions), (DEFAULT_TIMEOUTS, DEFAULT_MAX_SESSIONS));
+    // What is said though it is the default is left out.
+    let all = slow_path::in_force(SlowPath::default());
+    assert_eq!(TenantSpec::parse(&Tenant { slow_path: Some(all), ..tenant() }).unwrap().to_api(), tenant());
     let said =
         Tenant { forward_services: vec![DEFAULT_SERVICES.into()], max_sessions: 1_000_000, ..tenant() };
     assert_eq!(TenantSpec::parse(&said).unwrap().to_api(), tenant());
@@ -116,6 +142,28 @@ fn flaws_name_their_field() {
         (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
         (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),
         (Tenant { untracked: 9, ..tenant() }, "untracked"),
+        (Tenant { slow_path: slow_path(|path| path.overflow = 9), ..tenant() }, "slow_path.overflow"),
+        (Tenant { slow_path: slow_path(|path| path.overflow = HANDLE), ..tenant() }, "slow_path.overflow"),
+        (
+            Tenant { slow_path: slow_path(|path| path.related_errors = PASS), ..tenant() },
+            "slow_path.related_errors",
+        ),
+        (
+            Tenant { slow_path: slow_path(|path| path.overflow = PASS), ..guarded("acl") },
+            "slow_path.overflow",
+        ),
+        (
+            Tenant { slow_path: slow_path(|path| path.fragments = PASS), ..guarded("acl") },
+            "slow_path.fragments",
+        ),
+        (
+            Tenant {
+                slow_path: slow_path(|path| path.fragments = PASS),
+                classes: vec![class("web", "blue")],
+                ..tenant()
+            },
+            "slow_path.fragments",
+        ),
         (Tenant { midstream: 9, ..tenant() }, "midstream"),
         (Tenant { forward_services: vec!["tcp-check".into()], ..tenant() }, "reverse_services"),
         (redirected(&["l4-lifecycle"], &["ids"]), "redirect"),
@@ -128,6 +176,11 @@ fn flaws_name_their_field() {
     ] {
         assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
     }
+    let refused = Tenant { slow_path: slow_path(|path| path.unknown_protocol = HANDLE), ..tenant() };
+    assert_eq!(
+        TenantSpec::parse(&refused).unwrap_err().to_string(),
+        "slow_path.unknown_protocol: nothing can handle them; take one of: pass, drop"
+    );
     let unknown = TenantSpec::parse(&Tenant { forward_services: vec!["ips".into()], ..tenant() });
     let told = unknown.unwrap_err().to_string();
     let known = told.strip_prefix("forward_services: there is no service \"ips\"; take some of: ");

@@ -1,14 +1,24 @@
 //! Objects that are right by themselves but not together. Every conflict is found in either order of arrival and in
 //! one batch.
+//!
+//! * here: how that is seen, and interfaces and what is routed and bridged between them; `sessions`: tenants, pools, VIPs, endpoints; `classes`: tenants whose
+//!   sessions are others';
+//! * `references`: objects that name others.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
+mod classes;
+#[path = "../common/mod.rs"]
 mod common;
+mod references;
+mod sessions;
 
-use api::v1::{ApplyRequest, Config, Kind, ObjectRef};
+use api::v1::{ApplyRequest, Config};
 use common::{World, apply, config, controller, outcome, upserts};
 
 /// (what, first objects, second objects, the second's refusal when it comes last: name, field, part of the reason)
-const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+
+const TABLE: &[Row] = &[
     (
         "an address twice in a VRF",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
@@ -24,30 +34,6 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "b",
         "addresses",
         "fd00::/64 is already the network of interface a",
-    ),
-    (
-        "an engine's interface at two engines",
-        "[[tenant]]\nname = \"a\"\nforward_services = [\"redirect\"]\nreverse_services = [\"redirect\"]\nredirect = { interfaces = [\"x\", \"y\"] }",
-        "[[tenant]]\nname = \"b\"\nforward_services = [\"redirect\"]\nreverse_services = [\"redirect\"]\nredirect = { interfaces = [\"y\"] }",
-        "b",
-        "redirect.interfaces",
-        "y leads to tenant a's engine already",
-    ),
-    (
-        "sessions that begin at an engine's interface",
-        "[[tenant]]\nname = \"a\"\nforward_services = [\"redirect\"]\nreverse_services = [\"redirect\"]\nredirect = { interfaces = [\"x\", \"y\"] }",
-        "[[tenant]]\nname = \"b\"\ninterfaces = [\"y\"]",
-        "b",
-        "interfaces",
-        "y leads to an engine, and sessions begin or go out there",
-    ),
-    (
-        "an engine behind an interface without Ethernet headers",
-        "[[tenant]]\nname = \"a\"\nforward_services = [\"redirect\"]\nreverse_services = [\"redirect\"]\nredirect = { interfaces = [\"x\"] }",
-        "[[interface]]\nname = \"x\"\nmemif = { socket = \"@x\", mode = \"ip\" }",
-        "x",
-        "mode",
-        "x, which leads to an engine, has no Ethernet header",
     ),
     (
         "an id twice on a socket",
@@ -268,70 +254,6 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "7 is that of vrf blue",
     ),
     (
-        "an interface of two tenants",
-        "[[tenant]]\nname = \"blue\"\ninterfaces = [\"a\"]",
-        "[[tenant]]\nname = \"red\"\ninterfaces = [\"b\", \"a\"]",
-        "red",
-        "interfaces",
-        "interface a is already tenant blue's",
-    ),
-    (
-        "an interface in two contexts",
-        "[[tenant]]\nname = \"blue\"\noutside_interfaces = [\"a\"]",
-        "[[tenant]]\nname = \"red\"\ncontext = 7\noutside_interfaces = [\"a\"]",
-        "red",
-        "context",
-        "tenant blue has interface a in another context",
-    ),
-    (
-        "an address of two pools",
-        "[[nat_pool]]\nname = \"one\"\naddresses = [\"192.0.2.0/28\"]",
-        "[[nat_pool]]\nname = \"two\"\naddresses = [\"198.51.100.1\", \"192.0.2.15\"]",
-        "two",
-        "addresses",
-        "192.0.2.15 and 192.0.2.0/28 overlap, of which one is nat_pool one's",
-    ),
-    (
-        "a pool of another address space",
-        "[[nat_pool]]\nname = \"out\"\naddresses = [\"192.0.2.1\"]",
-        "[[tenant]]\nname = \"red\"\ncontext = 7\nforward_services = [\"nat\"]\nreverse_services = [\"nat\"]\nnat_pool = \"out\"",
-        "red",
-        "context",
-        "nat_pool out has another context",
-    ),
-    (
-        "two VIPs at one place",
-        "[[vip]]\nname = \"one\"\naddress = \"10.96.0.1\"\nport = 80\nbackends = [{ address = \"10.1.0.2\" }]",
-        "[[vip]]\nname = \"two\"\naddress = \"10.96.0.1\"\nport = 80",
-        "two",
-        "address",
-        "10.96.0.1 port 80 is vip one's already",
-    ),
-    (
-        "a VIP behind another one",
-        "[[vip]]\nname = \"one\"\naddress = \"10.96.0.1\"\nport = 80",
-        "[[vip]]\nname = \"two\"\naddress = \"10.96.0.2\"\nport = 80\nbackends = [{ address = \"10.96.0.1\" }]",
-        "two",
-        "backends[0].address",
-        "that is where vip one is asked",
-    ),
-    (
-        "a VIP at an interface's address",
-        "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.96.0.1/24\"]",
-        "[[vip]]\nname = \"web\"\naddress = \"10.96.0.1\"\nport = 80",
-        "web",
-        "address",
-        "it is an own address of interface a",
-    ),
-    (
-        "an address of two endpoints",
-        "[[endpoint]]\nname = \"a\"\naddresses = [\"10.0.0.2\"]",
-        "[[endpoint]]\nname = \"b\"\naddresses = [\"fd00::2\", \"10.0.0.2\"]",
-        "b",
-        "addresses",
-        "10.0.0.2 is already endpoint a's",
-    ),
-    (
         "a neighbour with our own address",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
         "[[neighbor]]\ninterface = \"a\"\naddress = \"10.0.0.1\"\nmac = \"02:00:00:00:00:01\"",
@@ -349,9 +271,13 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
     ),
 ];
 
+fn all() -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().chain(sessions::TABLE)
+}
+
 #[test]
 fn the_later_one_is_refused_and_says_why() {
-    for (what, first, second, name, field, reason) in TABLE {
+    for (what, first, second, name, field, reason) in all() {
         let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
         let mut controller = controller(directory.path(), &world);
         apply(&mut controller, &upserts(first));
@@ -366,7 +292,7 @@ fn the_later_one_is_refused_and_says_why() {
 
 #[test]
 fn order_does_not_help() {
-    for (what, first, second, ..) in TABLE {
+    for (what, first, second, ..) in all() {
         let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
         let mut controller = controller(directory.path(), &world);
         apply(&mut controller, &upserts(second));
@@ -376,83 +302,6 @@ fn order_does_not_help() {
         let response = controller.apply(&both).unwrap();
         assert!(!response.committed, "{what}: accepted together");
     }
-}
-
-const SET: &str = "[[address_set]]\nname = \"pods\"\nmembers = [\"10.0.0.2\"]";
-const LIST: &str = "[[acl]]\nname = \"web\"\nrules = [{ action = \"permit\" }, { action = \"deny\", destination_sets = [\"pods\"] }]";
-const TENANT: &str = "[[tenant]]\nname = \"red\"\nforward_services = [\"acl\"]\nreverse_services = [\"acl\"]\nacls = [\"web\"]";
-const ENDPOINT: &str = "[[endpoint]]\nname = \"a\"\naddresses = [\"10.0.0.2\"]\negress_acls = [\"web\"]";
-
-#[test]
-fn what_rules_and_endpoints_refer_to_is_there() {
-    for (object, name, field, missing) in [
-        (LIST, "web", "rules[1].destination_sets", "there is no address_set pods"),
-        (TENANT, "red", "acls[0]", "there is no acl web"),
-        (ENDPOINT, "a", "egress_acls[0]", "there is no acl web"),
-    ] {
-        let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-        let mut controller = controller(directory.path(), &world);
-        let response = controller.apply(&upserts(object)).unwrap();
-        let answer = outcome(&response, name);
-        assert!(answer.starts_with(&format!("refused {field}: ")) && answer.contains(missing), "{answer}");
-    }
-    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-    let mut controller = controller(directory.path(), &world);
-    // In any order, in one batch.
-    apply(&mut controller, &upserts(&[TENANT, ENDPOINT, LIST, SET].join("\n")));
-    let delete = |kind, name: &str| ApplyRequest {
-        deletes: vec![ObjectRef::new(kind, name)],
-        ..ApplyRequest::default()
-    };
-    for (kind, name, user) in
-        [(Kind::AddressSet, "pods", "acl web refers to it"), (Kind::Acl, "web", "refers to it")]
-    {
-        let response = controller.apply(&delete(kind, name)).unwrap();
-        assert!(!response.committed && outcome(&response, name).contains(user), "{response:?}");
-    }
-    for (kind, name) in
-        [(Kind::Tenant, "red"), (Kind::Endpoint, "a"), (Kind::Acl, "web"), (Kind::AddressSet, "pods")]
-    {
-        apply(&mut controller, &delete(kind, name));
-    }
-}
-
-const POLICER: &str = "[[policer]]\nname = \"gold\"\ncir = 1000000\ncbs = 3000";
-const METERED: &str =
-    "[[tenant]]\nname = \"red\"\nreverse_services = [\"policer\"]\nreverse_policer = \"gold\"";
-const PORT: &str = "[[interface]]\nname = \"a\"\nsink = {}\npolicer = \"gold\"";
-
-#[test]
-fn whoever_is_metered_names_a_policer_that_is_there() {
-    for (object, name, field) in [(METERED, "red", "reverse_policer"), (PORT, "a", "policer")] {
-        let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-        let mut controller = controller(directory.path(), &world);
-        let response = controller.apply(&upserts(object)).unwrap();
-        let answer = outcome(&response, name);
-        let expected = format!("refused {field}: there is no policer gold");
-        assert!(answer.starts_with(&expected), "{answer}");
-    }
-    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-    let mut controller = controller(directory.path(), &world);
-    apply(&mut controller, &upserts(&[METERED, PORT, POLICER].join("\n")));
-    let each = format!("{POLICER}\nper_session = true");
-    let response = controller.apply(&upserts(&each)).unwrap();
-    let answer = outcome(&response, "gold");
-    assert!(
-        answer.starts_with("refused per_session: ") && answer.contains("interface a has none"),
-        "{answer}"
-    );
-    let delete = |kind, name: &str| ApplyRequest {
-        deletes: vec![ObjectRef::new(kind, name)],
-        ..ApplyRequest::default()
-    };
-    for (kind, user) in [(Kind::Interface, "a"), (Kind::Tenant, "red")] {
-        let response = controller.apply(&delete(Kind::Policer, "gold")).unwrap();
-        let answer = outcome(&response, "gold");
-        assert!(!response.committed && answer.contains("refers to it"), "{answer}");
-        apply(&mut controller, &delete(kind, user));
-    }
-    apply(&mut controller, &delete(Kind::Policer, "gold"));
 }
 
 #[test]

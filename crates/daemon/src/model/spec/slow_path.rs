@@ -1,0 +1,101 @@
+//! What a tenant has done with packets that aren't simply one of a session's.
+
+use api::v1::{self, SlowPathAction};
+use features::session::services::Chain;
+use features::session::{CASES, Case, SlowAction, SlowPath, order};
+
+use crate::model::{Flaw, fields};
+
+/// Services that a packet passes by where it has no session, and that are there so that none does.
+const GUARDS: [&str; 3] = ["nat", "acl", "redirect"];
+
+/// Reads what a client sent, beside the default that follows from `untracked`.
+///
+/// # Errors
+/// [`Flaw`] naming the case.
+pub(super) fn parse(
+    said: Option<&v1::SlowPath>,
+    default: SlowPath,
+    chain: Chain,
+    has_classes: bool,
+) -> Result<SlowPath, Flaw> {
+    let Some(said) = said else { return Ok(default) };
+    let mut path = default;
+    for (case, value) in Case::ALL.into_iter().zip(values(said)) {
+        let field = format!("slow_path.{}", case.name());
+        let Some(action) = action(fields::choice(&field, value, SlowPathAction::Unspecified)?) else {
+            continue;
+        };
+        if !case.actions().contains(&action) {
+            let known: Vec<_> = case.actions().iter().map(|action| action.name()).collect();
+            let why = format!("nothing can {} them", action.name());
+            return Err(Flaw::new(field, why).remedy(format!("take one of: {}", known.join(", "))));
+        }
+        if action == SlowAction::Pass && case.passes_by_services() {
+            let has = |service: &&str| order().number(service).is_some_and(|number| chain.has(number));
+            if let Some(service) = GUARDS.iter().find(|service| has(service)) {
+                let why = format!("what passes without a session passes by the service {service}");
+                return Err(Flaw::new(field, why).remedy(format!("take drop, or leave {service} out")));
+            }
+            if case == Case::Fragments && has_classes {
+                let why = "a fragment that passes by itself passes by the services of all classes";
+                return Err(Flaw::new(field, why).remedy("take handle or drop, or leave classes out"));
+            }
+        }
+        path = path.with(case, action);
+    }
+    Ok(path)
+}
+
+/// What differs from the default; `None`: nothing does.
+pub(super) fn to_api(path: SlowPath, default: SlowPath) -> Option<v1::SlowPath> {
+    let said = |case: Case| (path.action(case) != default.action(case)).then(|| path.action(case));
+    (path != default).then(|| message(said))
+}
+
+/// All cases, as they are in force.
+#[must_use]
+pub fn in_force(path: SlowPath) -> v1::SlowPath {
+    message(|case| Some(path.action(case)))
+}
+
+/// By [`Case`].
+const fn values(said: &v1::SlowPath) -> [i32; CASES] {
+    [
+        said.unknown_protocol,
+        said.too_short,
+        said.unrelated_errors,
+        said.related_errors,
+        said.fragments,
+        said.overflow,
+    ]
+}
+
+fn message(of: impl Fn(Case) -> Option<SlowAction>) -> v1::SlowPath {
+    let said = |case| i32::from(of(case).map_or(SlowPathAction::Unspecified, name));
+    v1::SlowPath {
+        unknown_protocol: said(Case::UnknownProtocol),
+        too_short: said(Case::TooShort),
+        unrelated_errors: said(Case::UnrelatedErrors),
+        related_errors: said(Case::RelatedErrors),
+        fragments: said(Case::Fragments),
+        overflow: said(Case::Overflow),
+    }
+}
+
+const fn action(said: SlowPathAction) -> Option<SlowAction> {
+    match said {
+        SlowPathAction::Unspecified => None,
+        SlowPathAction::Handle => Some(SlowAction::Handle),
+        SlowPathAction::Pass => Some(SlowAction::Pass),
+        SlowPathAction::Drop => Some(SlowAction::Drop),
+    }
+}
+
+const fn name(action: SlowAction) -> SlowPathAction {
+    match action {
+        SlowAction::Handle => SlowPathAction::Handle,
+        SlowAction::Pass => SlowPathAction::Pass,
+        SlowAction::Drop => SlowPathAction::Drop,
+    }
+}
