@@ -79,6 +79,7 @@ const CASES: &[Case] = &[
     case("echo", &["ip4-local", "icmp4-input", "icmp4-echo"], echo, nothing),
     case("error", &["icmp4-error"], expired, nothing),
     case("arp", &["arp-input"], arp, nothing),
+    case("resolve", &["ip4-resolve"], udp, unknown),
     case("flood", &["bridge-flood"], broadcast, bridge),
     case("vxlan-out", &["vxlan-output"], udp, vxlan_out),
     case("geneve-out", &["geneve-output"], udp, geneve_out),
@@ -159,6 +160,11 @@ fn router() -> Ipv4Addr {
 }
 
 fn nothing(_: &mut Bench, _: &mut Forwarding) {}
+
+/// Nobody has found out where the router is.
+fn unknown(_: &mut Bench, forwarding: &mut Forwarding) {
+    or_exit(forwarding.set_neighbour(OUT, router().into(), None));
+}
 
 fn rpf(bench: &mut Bench, _: &mut Forwarding) {
     bench.set_interface(IN, Interface { rpf: Rpf::Strict, ..interface(IN) });

@@ -1,10 +1,11 @@
 //! What following sessions costs: TSC clocks per packet, node by node, and all of a round.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|stats|nat|begin|nat-begin|tcp] [sessions] [rounds]
+//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|udp6|stats|policer|nat|begin|nat-begin|tcp] [sessions] [rounds]
 //! ```
 //!
-//! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `nat`: the same, translated; `stats`: the same, with `session-stats`.
+//! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `udp6`: of IPv6; `nat`: translated; `stats`: with `session-stats`;
+//!   `policer`: metered, within the rate.
 //! * `begin`: each datagram is a session's first and only one; what is over makes room after a second; `nat-begin`: the same, translated.
 //! * `tcp`: whole connections of seven packets without data, `tcp-check`, each of them begun anew when all others have been; 28 000 of them
 //!   are under way at once, as in `quiver-tgen replay`.
@@ -21,17 +22,20 @@ use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
+use quiver_features::policer::{Action, Policed, Profile};
 use quiver_features::session::nat::Pool;
 use quiver_features::session::tenants::{TIMERS, ticks_of_seconds};
 use quiver_features::session::{Place, Tenant, Tenants, order};
 use quiver_features::testing::Bench;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use tables::policer::{Kind as MeterKind, Meter, Rates, Unit};
 use wire::checksum::update_u32;
 use wire::ipv4::Ipv4Header;
-use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr, TcpFlags};
+use wire::ipv6::Ipv6Header;
+use wire::{EtherType, EthernetHeader, Header, IntoBytes, IpProtocol, MacAddr, TcpFlags, UdpHeader};
 
 /// Packets that come in together.
 const BURST: usize = 128;
@@ -39,6 +43,9 @@ const BURST: usize = 128;
 const APART: u64 = 32;
 /// Nanoseconds of a packet.
 const PACKET_NS: u64 = 100;
+/// Whom IPv6 is sent to, and by whom.
+const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 20, 0, 0, 0, 0, 1);
+const ROUTER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
 
 /// A packet of a connection: who sends it, its flags, and how far both sides are.
 type Step = (bool, TcpFlags, u32, u32);
@@ -74,6 +81,8 @@ struct Traffic {
     step: usize,
     /// Of UDP, of TCP from the client and from the server.
     frames: [Vec<u8>; 3],
+    /// UDP is of IPv6.
+    six: bool,
 }
 
 impl Traffic {
@@ -92,7 +101,11 @@ impl Traffic {
                     _ => ((u64::from(self.random) * u64::from(self.sessions)) >> 32) as u32,
                 };
                 let frame = &mut self.frames[0];
-                address(frame, 26, number);
+                match self.six {
+                    // Nobody here asks about UDP's checksum.
+                    true => frame[34..38].copy_from_slice(&number.to_be_bytes()),
+                    false => address(frame, 26, number),
+                }
                 each(frame);
             }
             self.turn += 1;
@@ -179,13 +192,19 @@ fn main() {
         "nat" => (Kind::Udp, &["l4-lifecycle", "nat"][..]),
         "nat-begin" => (Kind::Begin, &["l4-lifecycle", "nat"][..]),
         "stats" => (Kind::Udp, &["l4-lifecycle", "session-stats"][..]),
+        "policer" => (Kind::Udp, &["l4-lifecycle", "policer"][..]),
         _ => (Kind::Udp, &["l4-lifecycle"][..]),
     };
     or_exit(memory::heap::start_backing());
     tables::backing::set(memory::heap::back_ahead);
     let mut bench = network();
     set_tenant(&mut bench, services, if kind == Kind::Begin { 0x3ff } else { 0x1f });
-    let traffic = Traffic { kind, sessions, random: 1, turn: 0, step: 0, frames: frames() };
+    let six = what == "udp6";
+    let mut frames = frames();
+    if six {
+        frames[0] = datagram6();
+    }
+    let traffic = Traffic { kind, sessions, random: 1, turn: 0, step: 0, frames, six };
     let traffic = Arc::new(Mutex::new(traffic));
     if let Some(queues) = bench.graph.queues("test-input") {
         let port = |index| {
@@ -247,17 +266,20 @@ fn network() -> Bench {
     let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
     for index in 1..=2 {
         let own = InterfaceAddress { address: [10, 0, index as u8, 1].into(), prefix_len: 24 };
+        let own6 = Ipv6Addr::new(0x2001, 0xdb8, index, 0, 0, 0, 0, 1);
+        let own6 = InterfaceAddress { address: own6.into(), prefix_len: 64 };
         let interface = Interface {
             exists: true,
             up: true,
             mode: LinkMode::Ethernet,
             mac: MacAddr([2, 0, 0, 0, 0, index as u8]),
             mtu: 1500,
-            addresses: Arc::new(vec![own]),
+            addresses: Arc::new(vec![own, own6]),
             ..Interface::default()
         };
         bench.add_port(index, interface.clone(), "ethernet-input");
         bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");
+        bench.chain("ip6-unicast", index, &["ip6-session-input"], "ip6-lookup");
         or_exit(forwarding.set_interface(index, Some(&interface)));
         bench.graph.ports.attach(index, Attachment::default(), Box::new(Sink(60)));
         let peer: IpAddr = [10, 0, index as u8, 2].into();
@@ -265,6 +287,12 @@ fn network() -> Bench {
         let via = [Path::from(Via::Address { address: peer, interface: None })];
         let behind = Ipv4Addr::new(if index == 1 { 16 } else { 20 }, 0, 0, 0);
         or_exit(forwarding.add_route(0, or_exit(Prefix::covering(behind.into(), 8)), &via));
+        if index == 2 {
+            let router: IpAddr = ROUTER6.into();
+            or_exit(forwarding.set_neighbour(index, router, Some(MacAddr([2, 0, 0, 0, 9, 2]))));
+            let via = [Path::from(Via::Address { address: router, interface: Some(index) })];
+            or_exit(forwarding.add_route(0, or_exit(Prefix::covering(SERVER6.into(), 64)), &via));
+        }
     }
     bench.commit(&mut forwarding);
     bench
@@ -295,7 +323,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         nat: Some(Arc::new(pool)),
         acls: Vec::new(),
         keep_sessions: false,
-        policers: [None, None],
+        policers: [Some(Arc::new(policed(bench.now))), None],
         redirect: None,
         occupancy: Arc::default(),
     };
@@ -309,6 +337,39 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
             all.set_place(2, Place { tenant: 0, context: 0 });
         });
     });
+}
+
+/// A rate that all packets keep to.
+fn policed(now: u64) -> Policed {
+    let rates = Rates {
+        kind: MeterKind::SingleRate,
+        unit: Unit::Bits,
+        committed: 100_000_000_000,
+        committed_burst: 1_000_000_000,
+        other: 0,
+        other_burst: 0,
+    };
+    let profile = Profile {
+        name: "cost".into(),
+        meter: or_exit(Meter::new(&rates)),
+        actions: [Action::Transmit, Action::Transmit, Action::Drop],
+        is_aware: false,
+        per_session: false,
+        version: 1,
+    };
+    Policed::new(&Arc::new(profile), Arc::default(), now)
+}
+
+/// A datagram of IPv6 to the server, 72 bytes.
+fn datagram6() -> Vec<u8> {
+    let (client, len) = (Ipv6Addr::new(0x2001, 0xdb8, 16, 0, 0, 0, 0, 0), 18);
+    let macs = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 9, 1]));
+    let ethernet = EthernetHeader { dst: macs.0, src: macs.1, ethertype: EtherType::IPV6 };
+    let mut frame = ethernet.as_bytes().to_vec();
+    frame.extend(Ipv6Header::new(client, SERVER6, IpProtocol::UDP, 64, len).as_bytes());
+    frame.extend(UdpHeader::new(9, 9, len).as_bytes());
+    frame.resize(14 + Ipv6Header::LEN + usize::from(len), 0);
+    frame
 }
 
 /// 60 bytes of UDP, of TCP to the server, and from it.

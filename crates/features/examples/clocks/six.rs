@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     },
     case("echo6", &["ip6-local", "icmp6-input", "icmp6-echo"], echo, network),
     case("error6", &["icmp6-error"], expired, network),
+    case("resolve6", &["ip6-resolve"], udp, unknown),
     case("nd", &["ip6-nd"], solicitation, network),
 ];
 
@@ -56,6 +57,11 @@ fn network(bench: &mut Bench, forwarding: &mut Forwarding) {
     or_exit(forwarding.set_neighbour(OUT, address(OUT, 2).into(), Some(MacAddr([2, 0, 0, 0, 2, 2]))));
     let via = [Path::from(Via::Address { address: address(OUT, 2).into(), interface: None })];
     or_exit(forwarding.add_route(0, or_exit(Prefix::covering(HOST.into(), 64)), &via));
+}
+
+fn unknown(bench: &mut Bench, forwarding: &mut Forwarding) {
+    network(bench, forwarding);
+    or_exit(forwarding.set_neighbour(OUT, address(OUT, 2).into(), None));
 }
 
 fn rpf(bench: &mut Bench, forwarding: &mut Forwarding) {

@@ -193,11 +193,15 @@ fn v4_at(bytes: &[u8; 24], host: usize, port: usize) -> (u32, u16) {
     (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([bytes[port], bytes[port + 1]]))
 }
 
-/// Likewise.
+/// Likewise. By halves: sixteen bytes would be put together in memory one by one, and each half read back waits for all of them.
 #[inline(always)]
 fn v6_at(bytes: &[u8; 44], host: usize, port: usize) -> (u128, u16) {
-    let address = core::array::from_fn(|at| bytes[host + at]);
-    (u128::from_be_bytes(address), u16::from_be_bytes([bytes[port], bytes[port + 1]]))
+    let half = |at: usize| {
+        let [a, b, c, d] = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let [e, f, g, h] = [bytes[at + 4], bytes[at + 5], bytes[at + 6], bytes[at + 7]];
+        u128::from(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    };
+    (half(host) << 64 | half(host + 8), u16::from_be_bytes([bytes[port], bytes[port + 1]]))
 }
 
 impl Tuple for V4 {
