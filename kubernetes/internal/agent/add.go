@@ -15,7 +15,6 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
-	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/pods"
 )
 
@@ -177,8 +176,10 @@ func (a *Agent) prepared() error {
 	if a.paths == nil {
 		return failure(codes.Unavailable, "see the agent's log", "%v", errNoPaths)
 	}
-	if a.guard != nil && !a.guard.Known() {
-		return failure(codes.Unavailable, "see whether this node reaches the API server", "NetworkPolicies: %v", keeping.ErrUnknown)
+	if a.guard != nil {
+		if unknown := a.guard.Known(); unknown != nil {
+			return failure(codes.Unavailable, "see whether this node reaches the API server", "%v", unknown)
+		}
 	}
 	return nil
 }

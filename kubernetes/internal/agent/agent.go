@@ -66,8 +66,8 @@ type Balancer interface {
 // Guard keeps what policies let pass beside pods.
 type Guard interface {
 	Keeper
-	// Known tells whether Cover can work: without, it isn't known yet what policies say.
-	Known() bool
+	// Known is what Cover still lacks; nil: it can work. Without, it isn't known yet what policies say.
+	Known() error
 	// Cover has a new pod's addresses guarded before anything can reach them.
 	Cover(ctx context.Context, pod types.NamespacedName, uid string, addresses []netip.Addr) error
 	// Here tells a pod's addresses on this node; none: it isn't here any more.

@@ -22,6 +22,7 @@ import (
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/nstest"
 	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/realtest"
@@ -38,7 +39,13 @@ type watchful struct {
 func (*watchful) Ready() error                  { return nil }
 func (*watchful) Compare()                      {}
 func (*watchful) Restore(context.Context) error { return nil }
-func (w *watchful) Known() bool                 { return !w.unknown.Load() }
+
+func (w *watchful) Known() error {
+	if w.unknown.Load() {
+		return fmt.Errorf("NetworkPolicies: %w", keeping.ErrUnknown)
+	}
+	return nil
+}
 
 func (w *watchful) Cover(_ context.Context, pod types.NamespacedName, _ string, addresses []netip.Addr) error {
 	if w.refused != nil {

@@ -86,13 +86,15 @@ func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Ad
 	k.objects.wake()
 }
 
-// Known tells whether the API server has told all that it takes to guard a pod.
-func (k *Keeper) Known() bool {
+// Known is what the API server hasn't told yet of all that it takes to guard a pod; nil: it has.
+func (k *Keeper) Known() error {
 	if !k.objects.Known() {
-		return false
+		return fmt.Errorf("NetworkPolicies: %w", keeping.ErrUnknown)
 	}
-	_, known := k.settings.Node()
-	return known
+	if _, known := k.settings.Node(); !known {
+		return fmt.Errorf("addresses of this node, which policies let pass: %w", keeping.ErrUnknown)
+	}
+	return nil
 }
 
 // Cover has a new pod's addresses guarded, before anything can reach them.

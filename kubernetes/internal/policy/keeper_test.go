@@ -308,6 +308,9 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, "", nil); !errors.Is(err, keeping.ErrUnknown) {
 		t.Error(err)
 	}
+	if unknown := silent.Known(); !errors.Is(unknown, keeping.ErrUnknown) || !strings.HasPrefix(unknown.Error(), "NetworkPolicies: ") {
+		t.Error(unknown)
+	}
 	if passes("10.0.0.2", "10.0.0.1", 80) {
 		t.Error("nobody has said yet that the pod isn't guarded any more")
 	}
