@@ -247,7 +247,9 @@ def test_sessions_expire_are_cleared_and_go_with_their_tenant(two, daemon):
 
 
 def test_sessions_are_ended_while_workers_have_packets_of_them(two, daemon):
-    """SFDP's weakness 5: whoever ends sessions while workers run waits for them, and they for him. Here four do so at the same time, others look, and the tenant changes."""
+    """SFDP's weakness 5: whoever ends sessions while workers run waits for them, and they for him.
+
+    Here four do so at the same time, others look, and the tenant changes."""
     a, _ = two
     daemon.apply(tenant())
 
@@ -354,11 +356,14 @@ def test_what_is_embryonic_makes_room(two, daemon):
 
 
 def test_a_trace_names_the_session(two, daemon):
-    """SFDP's weakness 15: of its own services, the trace shows what isn't the packet's. Here each packet's trace names the session that has its addresses, of two that there are."""
+    """SFDP's weakness 15: of its own services, the trace shows what isn't the packet's.
+
+    Here each packet's trace names the session that has its addresses, of two that there are."""
     a, _ = two
     daemon.apply(tenant())
     # "Packet 3: from a, worker 1 … IP4: 10.1.0.2 -> 10.2.0.2 … session 7": by worker and number.
-    named = re.compile(r"Packet \d+: from \w+, worker (\d+)\n(?:(?!Packet ).*\n)*?.*?(IP4|IP6): \S+ -> \S+(?:(?!Packet ).*\n)*?.*session-input\n *session (\d+)\n")
+    lines = r"(?:(?!Packet ).*\n)*?"
+    named = re.compile(rf"Packet \d+: from \w+, worker (\d+)\n{lines}.*?(IP4|IP6): \S+ -> \S+{lines}.*session-input\n *session (\d+)\n")
 
     def told():
         # The first request finds no session; the second finds what the first began. But where the flow is another worker's than the

@@ -1,4 +1,4 @@
-"""Two workers, one of which stands still for good: it is named wherever somebody looks, the other goes on, and quiverd is started anew where that helps."""
+"""Two workers, one of which stands still for good: it is named, the other goes on, and quiverd is started anew where that helps."""
 
 import http.client
 import signal

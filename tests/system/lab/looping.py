@@ -1,6 +1,7 @@
 """Having a single thread of a process loop for ever, by ptrace(2): a worker that really runs and never comes to the end of its round.
 
-The thread is sent to an instruction that jumps to itself, written behind the end of the program's code, where its last page is filled up with zeros. x86-64 only.
+The thread is sent to an instruction that jumps to itself, written behind the end of the program's code, where its last page is
+filled up with zeros. x86-64 only.
 """
 
 import ctypes
@@ -8,7 +9,7 @@ import os
 import platform
 import re
 
-from lab.thread import _DETACH, _INTERRUPT, _SEIZE, _WALL, _LIBC, _ptrace, thread_named
+from lab.thread import _DETACH, _INTERRUPT, _LIBC, _SEIZE, _WALL, _ptrace, thread_named
 
 _GETREGS, _SETREGS = 12, 13
 # Of struct user_regs_struct (sys/user.h).

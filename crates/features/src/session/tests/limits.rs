@@ -191,8 +191,8 @@ fn workers_that_begin_sessions_at_once_keep_to_one_quota() {
         let worker = |number: u16| {
             let (shared, start) = (shared.clone(), &start);
             scope.spawn(move || {
-                let text = if number % 2 == 0 { V4 } else { V6 };
-                let mut bench = bench(Tier::available()[0], &[shared.clone()]);
+                let text = if number.is_multiple_of(2) { V4 } else { V6 };
+                let mut bench = bench(Tier::available()[0], std::slice::from_ref(&shared));
                 start.wait();
                 for turn in 0..20 {
                     let from = 1000 + number * 10_000 + turn * 256;
