@@ -98,6 +98,35 @@ fn what_finds_no_room_waits() {
     assert_eq!(source.by_one, 0);
 }
 
+/// A source that has lines of some of its packets only has them of none.
+#[test]
+fn fewer_lines_than_packets_are_sent_one_by_one() {
+    struct Part(Source, usize);
+    impl TxSource for Part {
+        fn length(&mut self, number: usize) -> u32 {
+            self.0.length(number)
+        }
+        fn write(&mut self, number: usize, into: CheckedRange<'_>) {
+            self.0.write(number, into);
+        }
+        fn write_chain(&mut self, number: usize, into: &[CheckedRange<'_>]) {
+            self.0.write_chain(number, into);
+        }
+        fn lines(&self) -> Option<Lines<'_>> {
+            self.0.lines().map(|all| Lines { lines: &all.lines[..self.1], ..all })
+        }
+    }
+    let (mut client, mut server) = pair(2048);
+    for lines in [0, 3, 9, 10] {
+        let mut source = Part(Source::new(lines, 10, 60), lines);
+        assert_eq!(client.tx[0].transmit(10, &mut source).unwrap().sent, 10);
+        let frames: Vec<_> = (0..10).map(|n| source.0.packet(n)).collect();
+        assert_eq!(receive(&mut server.rx[0]).unwrap(), frames, "{lines} lines");
+        assert_eq!(source.0.by_one, if lines < 10 { 10 } else { 0 });
+    }
+    assert_eq!(client.tx[0].counters().full, 0);
+}
+
 /// Longer ones keep what their buffers hold behind the line.
 #[test]
 fn only_the_first_line_of_longer_packets_is_written() {

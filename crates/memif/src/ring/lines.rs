@@ -22,10 +22,10 @@ pub struct Lines<'p> {
 }
 
 impl Lines<'_> {
-    /// The first `n` of them.
+    /// The first `n` of them; `None` if there are fewer.
     #[inline(always)]
-    pub(super) fn first(self, n: usize) -> Self {
-        Self { lines: self.lines.get(..n).unwrap_or(self.lines), ..self }
+    pub(super) fn first(self, n: usize) -> Option<Self> {
+        Some(Self { lines: self.lines.get(..n)?, ..self })
     }
 }
 
@@ -33,7 +33,8 @@ impl TxQueue {
     /// Sends packets into buffers of ours, as many as find room. `None` if they aren't of a kind that can be sent so: nothing is done then.
     #[inline(always)]
     pub(super) fn fill_lines(&mut self, own: OwnSlots, room: u16, packets: Lines<'_>) -> Option<Walked> {
-        let Lines { length, lines } = packets.first(room.into());
+        let Lines { length, lines } = packets;
+        let lines = lines.get(..room.into()).unwrap_or(lines);
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let span = table.span(own.region)?;
         let last = u64::from(own.first) + u64::from(ring.count() - 1) * u64::from(own.stride);
@@ -45,7 +46,8 @@ impl TxQueue {
         for (at, line) in (0..).zip(lines) {
             let buffer = own.buffer(ring, start.wrapping_add(at));
             // SAFETY: buffers of the ring's slots lie at multiples of the stride behind the first, the last of them, and so all,
-            // with their capacity of a line or more inside a region that the queue holds mapped.
+            // with their capacity of a line or more inside a region that the queue holds mapped. The peer may read and write these bytes
+            // meanwhile, as with `CheckedRange::write_at`: only their values suffer.
             unsafe { span.address(buffer.offset).cast::<[u8; LINE]>().write(*line) };
         }
         let sent = lines.len() as u16;

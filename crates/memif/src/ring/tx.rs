@@ -39,8 +39,9 @@ pub trait TxSource {
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
 
-    /// The packets, from number 0 on, if a line is all that is to be written of each: those of these that find room are sent as they
-    /// are, where the buffers are ours (a client's), and neither their lengths nor their bytes are asked for one by one.
+    /// All packets, from number 0 on, if a line is all that is to be written of each: those of these that find room are sent as they
+    /// are, where the buffers are ours (a client's), and neither their lengths nor their bytes are asked for one by one. Fewer than are to be sent
+    /// are as good as none.
     #[inline(always)]
     fn lines(&self) -> Option<Lines<'_>> {
         None
@@ -199,7 +200,7 @@ impl TxQueue {
             None if self.pool.is_some() => self.walk_pool(room, n, source),
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => {
-                match source.lines().and_then(|packets| self.fill_lines(own, room, packets.first(n))) {
+                match source.lines().and_then(|packets| self.fill_lines(own, room, packets.first(n)?)) {
                     Some(sent) => Ok(sent),
                     None => self.walk(own, room, n, source),
                 }

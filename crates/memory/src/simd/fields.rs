@@ -106,8 +106,8 @@ pub(super) fn equal_avx512(words: &[AtomicU64; 4], word: u64) -> u8 {
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store_firsts_avx512(pairs: &[[AtomicU64; 2]; 4], word: u64) {
-    // SAFETY: it writes words of the reference alone, which are atomic ones and may be written through it; words of 8 aligned bytes are
-    // written whole by every CPU that has AVX-512.
+    // SAFETY: it writes words of the reference alone, which are atomic ones and may be written through it. Each of them has 8 aligned bytes,
+    // so none lies across cache lines, and those are stored whole (Intel SDM volume 3, section 9.1.1; AMD APM volume 2, section 7.3.2: aligned quadwords).
     unsafe {
         asm!(
             "vmovdqu64 zmmword ptr [{pairs}]{{{firsts}}}, {word}",

@@ -334,6 +334,9 @@ impl Packets for Source<'_> {
     #[inline(always)]
     fn write<T: Target>(&self, packet: usize, into: T, _: bool, _: impl Fn() -> u64) {
         let Some(pair) = self.pairs.get(packet) else { return };
+        if let Some(line) = self.lines.get(packet) {
+            return into.put_array(0, line);
+        }
         let line: Line = self.step.line(self.framing, pair);
         let skip = self.framing.skipped();
         if skip == 0 {
