@@ -109,7 +109,7 @@ type Agent struct {
 	guard    Guard
 	ways     Keeper
 
-	// The connection to a quiverd that has been told who is guarded; nil: there is none.
+	// The last connection to a quiverd that has been told who is guarded, which may have ended; nil: there was none.
 	connection atomic.Pointer[connection]
 }
 
@@ -229,10 +229,8 @@ func (a *Agent) watch(ctx context.Context) error {
 	var busy sync.WaitGroup
 	err := a.quiverd.Watch(here, func() { busy.Go(func() { a.comeBack(here) }) })
 	// What still goes on must not meet the quiverd that comes next, which may know nothing.
-	a.connection.Store(nil)
 	gone()
 	busy.Wait()
-	a.connection.Store(nil)
 	return err
 }
 

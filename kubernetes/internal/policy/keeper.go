@@ -211,7 +211,9 @@ func (k *Keeper) secure(ctx context.Context, all bool) error {
 		return err
 	}
 	shut := k.shut(ctx)
-	k.secured = shut == nil
+	if k.secured = shut == nil; k.secured {
+		k.complained = ""
+	}
 	var damaged *DamagedError
 	if errors.As(shut, &damaged) {
 		// Nobody knows whom to shut. Without a network for all others nothing would be better.

@@ -204,14 +204,13 @@ func (k *Keeper) shutEach(ctx context.Context, common *quiver.Config, pods []clo
 	if err := k.quiverd.Apply(ctx, common, nil); err != nil {
 		return 0, fmt.Errorf("pods that were guarded are not shut yet: %w", err)
 	}
-	here := k.present()
 	for _, pod := range pods {
 		err := k.quiverd.Apply(ctx, pod.config, nil)
 		var refused *dataplane.RefusedError
 		switch {
 		case err == nil:
 			done++
-		case errors.As(err, &refused) && !here[pod.key]:
+		case errors.As(err, &refused) && !k.isHere(pod):
 			// Its address may be another one's by now.
 			k.log.Warn("a pod that was guarded, and isn't here any more, can't be shut", "pod", pod.key, "why", err)
 		default:
@@ -221,18 +220,20 @@ func (k *Keeper) shutEach(ctx context.Context, common *quiver.Config, pods []clo
 	return done, failed
 }
 
-// present are the pods of this node of which the agent has told, looked at or not.
-func (k *Keeper) present() map[types.NamespacedName]bool {
-	here := map[types.NamespacedName]bool{}
-	for _, pods := range k.wanted.here {
-		for pod := range pods {
-			here[pod.key] = true
-		}
+// isHere tells whether the agent has told of a pod, looked at or not. One that is made anew by the same name is another one.
+func (k *Keeper) isHere(pod closing) (here bool) {
+	is := func(key types.NamespacedName, uid string) bool {
+		return key == pod.key && (uid == "" || pod.uid == "" || uid == pod.uid)
+	}
+	for known := range k.wanted.here[pod.key.Namespace] {
+		here = here || is(known.key, known.uid)
 	}
 	k.state.Lock()
 	defer k.state.Unlock()
 	for _, one := range k.heard {
-		here[one.key] = len(one.addresses) > 0
+		if is(one.key, one.uid) {
+			here = len(one.addresses) > 0
+		}
 	}
 	return here
 }
@@ -240,6 +241,7 @@ func (k *Keeper) present() map[types.NamespacedName]bool {
 // closing is what it takes to shut a pod, but for what all of them share.
 type closing struct {
 	key    types.NamespacedName
+	uid    string
 	config *quiver.Config
 }
 
@@ -287,7 +289,7 @@ func (was kept) closed(have *dataplane.FoundACLs) (common *quiver.Config, pods [
 		} else if pod.Egress {
 			made.EgressAcls = []string{itself, closedList}
 		}
-		pods = append(pods, closing{key, &quiver.Config{Acls: []*quiver.Acl{toItself(itself, pod.Addresses)}, Endpoints: []*quiver.Endpoint{made}}})
+		pods = append(pods, closing{key, pod.UID, &quiver.Config{Acls: []*quiver.Acl{toItself(itself, pod.Addresses)}, Endpoints: []*quiver.Endpoint{made}}})
 	}
 	return common, pods
 }

@@ -139,7 +139,7 @@ func TestAFileThatIsDamagedIsToldAndNoneIsNoFault(t *testing.T) {
 func everybody(t *testing.T, file, node string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"node": [%s], "pods": [
-		{"namespace": "x", "name": "a", "addresses": ["10.0.0.1"], "ingress": true},
+		{"namespace": "x", "name": "a", "uid": "1", "addresses": ["10.0.0.1"], "ingress": true},
 		{"namespace": "x", "name": "b", "addresses": ["10.0.0.2"], "ingress": true},
 		{"namespace": "x", "name": "c", "addresses": ["10.0.0.3"], "ingress": true, "egress": true, "toNode": true}]}`, node)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -189,6 +189,8 @@ func TestOneThatIsRefusedLeavesNobodyElseOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := blind(t, file, quiverd)
+	// The next one by its name is another one.
+	late.Here(types.NamespacedName{Namespace: "x", Name: "a"}, "2", []netip.Addr{netip.MustParseAddr("10.0.0.7")})
 	if err := late.Restore(t.Context()); !errors.Is(err, ErrShut) || late.Safe() != nil {
 		t.Errorf("%v, %v: the one that is refused isn't here any more", err, late.Safe())
 	}
@@ -199,7 +201,7 @@ func TestOneThatIsRefusedLeavesNobodyElseOpen(t *testing.T) {
 	}
 	// As long as it is here it isn't safe.
 	late = blind(t, file, quiverd)
-	late.Here(types.NamespacedName{Namespace: "x", Name: "a"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.1")})
+	late.Here(types.NamespacedName{Namespace: "x", Name: "a"}, "1", []netip.Addr{netip.MustParseAddr("10.0.0.1")})
 	if err := late.Restore(t.Context()); errors.Is(err, ErrShut) || late.Safe() == nil || !strings.Contains(late.Safe().Error(), "pod x/a was guarded") {
 		t.Errorf("%v, %v", err, late.Safe())
 	}
