@@ -111,11 +111,13 @@ type Agent struct {
 
 	// The last connection to a quiverd that has been told who is guarded, which may have ended; nil: there was none.
 	connection atomic.Pointer[connection]
+	// So long Reconcile waits for that.
+	patience time.Duration
 }
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared}
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, patience: applyTime}
 }
 
 // Keeping tells who keeps Services, before Run.

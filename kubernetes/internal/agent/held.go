@@ -42,9 +42,9 @@ func (a *Agent) admitted(ctx context.Context) (context.Context, context.CancelFu
 	return both, func() { stop(); cancel(nil) }, nil
 }
 
-// waitAdmitted waits until that is so, for at most as long as one change of the dataplane may take.
+// waitAdmitted waits until that is so, but not for long.
 func (a *Agent) waitAdmitted(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	for {
 		_, release, err := a.admitted(ctx)

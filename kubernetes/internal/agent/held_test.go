@@ -86,6 +86,8 @@ func TestPodsAreHeldBackAsLongAsThoseWhoWereGuardedMayBeOpen(t *testing.T) {
 	guard := &watchful{restore: make(chan error, 1)}
 	guard.unsafe.Store(true)
 	guard.restore <- errors.New("quiverd refuses it")
+	// It is tried for longer than one look waits.
+	p.patience = 100 * time.Millisecond
 	p.Guarding(guard)
 	p.running(t)
 	realtest.Eventually(t, "it has come back", func() bool { return p.connection.Load() != nil })
