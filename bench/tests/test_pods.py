@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import time
 from dataclasses import replace
 
 import pytest
@@ -168,6 +169,48 @@ def test_a_helper_is_told_the_workers_and_goes_when_nobody_wants_it_any_more(mon
     cluster.stop_all()
     assert not first.alive()
     assert (tmp_path / "gone").exists()
+
+
+def test_two_clusters_of_one_network_have_names_of_their_own(monkeypatch, tmp_path):
+    helper = tmp_path / "helper.py"
+    helper.write_text(
+        "import pathlib, sys\n"
+        "prefix, workers = (sys.argv[sys.argv.index(option) + 1] for option in ('--prefix', '--workers'))\n"
+        f"pathlib.Path({str(tmp_path)!r}, workers).write_text(prefix)\n"
+        f"print({LINE!r}, flush=True)\nsys.stdin.read()\n"
+    )
+    monkeypatch.setattr(cluster, "HELPER", helper)
+    monkeypatch.setattr(cluster, "_up", {})
+    one, other = cluster.cluster("quiver", (1,), tmp_path), cluster.cluster("quiver", (2,), tmp_path)
+    assert one is not other and one.alive() and other.alive()
+    first, second = ((tmp_path / workers).read_text() for workers in "12")
+    assert first != second and not f"{second}-".startswith(f"{first}-")
+    cluster.stop_all()
+
+
+def test_a_helper_that_does_not_listen_is_killed_and_its_names_go(monkeypatch, tmp_path):
+    helper = tmp_path / "helper.py"
+    helper.write_text(
+        "import signal, time\n"
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint({LINE!r}, flush=True)\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr(cluster, "HELPER", helper)
+    monkeypatch.setattr(cluster, "DOWN_WITHIN_S", 0.2)
+    monkeypatch.setattr(cluster, "NAMES", tmp_path / "netns")
+    (tmp_path / "netns").mkdir()
+    deaf = Cluster("quiver", (1,), tmp_path)
+    for name in (f"{deaf.prefix}-client", f"{deaf.prefix}0-client"):
+        (tmp_path / "netns" / name).touch()
+    commands = []
+    run = cluster.subprocess.run
+    monkeypatch.setattr(
+        cluster.subprocess, "run", lambda command, **how: commands.append(command) or run("true", **how)
+    )
+    began = time.monotonic()
+    deaf.stop()
+    assert not deaf.alive() and time.monotonic() - began < 60
+    # Those of another one stay.
+    assert commands == [["ip", "netns", "del", f"{deaf.prefix}-client"]]
 
 
 def test_what_is_missing_is_named_with_its_remedy(monkeypatch, tmp_path):

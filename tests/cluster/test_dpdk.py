@@ -49,7 +49,7 @@ def received(cluster, name):
     return int(told[-1]) if told else 0
 
 
-def test_testpmd_sends_back_whatbares_and_nodes_send(cluster, told):
+def test_testpmd_sends_back_what_pods_and_nodes_send(cluster, told):
     n1, n2 = cluster.nodes
     before = left(cluster)
     with applied(cluster, "testpmd") as here, pods(cluster, generator("x", n1), generator("y", n2)) as of:

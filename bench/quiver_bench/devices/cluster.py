@@ -7,11 +7,14 @@ up, so that it stays for all trials of a run.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import itertools
 import json
 import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -26,7 +29,10 @@ HELPER = ROOT / "tests" / "cluster" / "paths.py"
 #: Programs besides those of Quiver, and where they come from.
 NEEDED = ("containerd", "runc", "busybox", "nft", "openssl")
 
-#: Seconds within which it must be there, and be gone: far more than it takes, also on a busy machine.
+#: Where the system keeps names of networks.
+NAMES = Path("/run/netns")
+
+#: Seconds within which it must be there, and be gone, before it is ended and then killed: far more than it takes, also on a busy machine.
 UP_WITHIN_S = 600.0
 DOWN_WITHIN_S = 120.0
 
@@ -84,8 +90,12 @@ class Cluster:
 
     def __init__(self, network: str, workers: tuple[int, ...], binaries: Path) -> None:
         self.network = network
+        # There may be several of one network, with other workers or programs: names of their pods' networks are each's own.
+        self.prefix = f"qb{os.getpid()}-{network}-{next(_numbers)}"
+        # (One that had our number and was killed may have left some.)
+        self._forget_names()
         self._log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - as long as the program runs
-        command = ["/usr/bin/python3", HELPER, "--network", network, "--prefix", f"qb{os.getpid()}-{network}"]
+        command = ["/usr/bin/python3", HELPER, "--network", network, "--prefix", self.prefix]
         # The end of its input tells it to take all down, however we end; of Ctrl-C it hears by that, too.
         self._process = subprocess.Popen(
             [*map(str, command), "--workers", ",".join(map(str, workers))],
@@ -120,15 +130,32 @@ class Cluster:
         return os.pread(self._log.fileno(), 1 << 24, 0).decode(errors="replace")[-8000:]
 
     def stop(self) -> None:
-        """Takes it down."""
+        """Takes it down: as it asks to be first, then with more and more force. What it leaves of names goes."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        try:
-            self._process.wait(DOWN_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()
-            self._process.wait()
+        for force in (self._process.terminate, self._kill):
+            try:
+                self._process.wait(DOWN_WITHIN_S)
+                break
+            except subprocess.TimeoutExpired:
+                force()
+        # (Nobody outlives a kill.)
+        self._process.wait()
+        self._forget_names()
 
+    def _kill(self) -> None:
+        """Ends the helper and all of its session: it doesn't listen any more."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _forget_names(self) -> None:
+        """Deletes what a helper that was killed has left of the pods' networks: their names, by which they stay."""
+        for left in NAMES.glob(f"{self.prefix}-*"):
+            subprocess.run(["ip", "netns", "del", left.name], check=False, capture_output=True)
+
+
+#: Numbers of clusters of this run.
+_numbers = itertools.count()
 
 _up: dict[tuple[Any, ...], Cluster] = {}
 
@@ -136,7 +163,10 @@ _up: dict[tuple[Any, ...], Cluster] = {}
 def cluster(network: str, workers: tuple[int, ...], binaries: Path) -> Cluster:
     """The one with this network: brought up for the first who asks, and again where it has ended."""
     key = (network, workers, binaries)
-    if key not in _up or not _up[key].alive():
+    if key in _up and not _up[key].alive():
+        # It may have left names.
+        _up.pop(key).stop()
+    if key not in _up:
         _up[key] = Cluster(*key)
     return _up[key]
 

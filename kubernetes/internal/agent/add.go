@@ -140,8 +140,13 @@ func (a *Agent) waitForNode(ctx context.Context, id attachment.ID) error {
 	for {
 		a.mutex.Lock()
 		known := a.store.Get(id) != nil
-		var err error
-		if !known {
+		_, release, err := a.admitted(ctx)
+		if err == nil {
+			release()
+		} else {
+			err = failure(codes.Unavailable, "see the agent's log", "%v", err)
+		}
+		if err == nil && !known {
 			err = a.prepared()
 		}
 		a.mutex.Unlock()
@@ -198,6 +203,11 @@ func (a *Agent) allocate(record *attachment.Record) error {
 
 // program tells quiverd of an attachment.
 func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
+	ctx, release, err := a.admitted(ctx)
+	if err != nil {
+		return failure(codes.Unavailable, "see the agent's log", "%s: %v", record.Pod(), err)
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	all := &quiver.Config{}

@@ -3,10 +3,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +19,7 @@ import (
 	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/pods"
+	"quiver/kubernetes/internal/policy"
 
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 )
@@ -74,6 +77,8 @@ type Guard interface {
 	Here(pod types.NamespacedName, uid string, addresses []netip.Addr)
 	// Restore has quiverd, which has come back, know all of it again.
 	Restore(ctx context.Context) error
+	// Safe is nil when, since the last Restore, those who were guarded are, or let nobody pass: pods may be reached.
+	Safe() error
 }
 
 // Agent serves quiver-cni.
@@ -103,11 +108,16 @@ type Agent struct {
 	services Balancer
 	guard    Guard
 	ways     Keeper
+
+	// The last connection to a quiverd that has been told who is guarded, which may have ended; nil: there was none.
+	connection atomic.Pointer[connection]
+	// So long Reconcile waits for that.
+	patience time.Duration
 }
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared}
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, patience: applyTime}
 }
 
 // Keeping tells who keeps Services, before Run.
@@ -202,18 +212,7 @@ func (a *Agent) Sources() (sources []netip.Addr, ranges []netip.Prefix) {
 func (a *Agent) Run(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
-			err := a.quiverd.Watch(ctx, func() {
-				// Before anybody can be reached.
-				if a.guard != nil {
-					if err := a.guard.Restore(ctx); err != nil && ctx.Err() == nil {
-						a.log.Warn("pods may not be guarded yet", "why", err)
-					}
-				}
-				a.reconcile(ctx, "quiverd is there")
-				for _, keeper := range a.beside() {
-					keeper.Compare()
-				}
-			})
+			err := a.watch(ctx)
 			if ctx.Err() == nil {
 				a.log.Warn("quiverd went away", "why", err)
 			}
@@ -221,7 +220,52 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 	}()
 	for pause(ctx, resync) {
-		a.reconcile(ctx, "resync")
+		_ = a.reconcile(ctx, "resync")
+	}
+}
+
+// watch waits for quiverd, brings it to what shall be, and returns when it went.
+func (a *Agent) watch(ctx context.Context) error {
+	here, gone := context.WithCancel(ctx)
+	defer gone()
+	var busy sync.WaitGroup
+	err := a.quiverd.Watch(here, func() { busy.Go(func() { a.comeBack(here) }) })
+	// What still goes on must not meet the quiverd that comes next, which may know nothing.
+	gone()
+	busy.Wait()
+	return err
+}
+
+// comeBack has a quiverd that has come know all that it shall, and first who is guarded: before anybody can be reached.
+func (a *Agent) comeBack(ctx context.Context) {
+	if a.guard != nil {
+		a.restore(ctx)
+	}
+	a.connection.Store(&connection{ctx})
+	for ctx.Err() == nil {
+		err := a.reconcile(ctx, "quiverd is there")
+		for _, keeper := range a.beside() {
+			keeper.Compare()
+		}
+		var held *HeldError
+		if !errors.As(err, &held) {
+			return
+		}
+	}
+}
+
+// restore has quiverd know who is guarded, and tells what became of that.
+func (a *Agent) restore(ctx context.Context) {
+	err := a.guard.Restore(ctx)
+	var damaged *policy.DamagedError
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, policy.ErrShut):
+		a.log.Info("policies are not in force anew yet: pods that were guarded still are, or let nobody pass", "why", err)
+	case errors.As(err, &damaged):
+		a.log.Error("pods are open that policies may be for", "why", err)
+	default:
+		a.log.Warn("pods are held back: those who were guarded may not be yet", "why", err)
 	}
 }
 
@@ -250,8 +294,10 @@ func pause(ctx context.Context, time_ time.Duration) bool {
 	}
 }
 
-func (a *Agent) reconcile(ctx context.Context, why string) {
-	if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
+func (a *Agent) reconcile(ctx context.Context, why string) error {
+	err := a.Reconcile(ctx)
+	if err != nil && ctx.Err() == nil {
 		a.log.Error("the dataplane is not what it shall be; trying again", "occasion", why, "why", err)
 	}
+	return err
 }

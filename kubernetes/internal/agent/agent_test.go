@@ -32,13 +32,35 @@ import (
 type watchful struct {
 	unknown atomic.Bool
 	refused error
+	// Those who were guarded aren't yet, whatever is tried.
+	unsafe atomic.Bool
+	// Restore waits for this; nil: it doesn't.
+	restore chan error
 	here    map[string][]netip.Addr
 	calls   []string
 }
 
-func (*watchful) Ready() error                  { return nil }
-func (*watchful) Compare()                      {}
-func (*watchful) Restore(context.Context) error { return nil }
+func (*watchful) Ready() error { return nil }
+func (*watchful) Compare()     {}
+
+func (w *watchful) Restore(ctx context.Context) error {
+	if w.restore == nil {
+		return nil
+	}
+	select {
+	case why := <-w.restore:
+		return why
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *watchful) Safe() error {
+	if w.unsafe.Load() {
+		return errors.New("the disk is on fire")
+	}
+	return nil
+}
 
 func (w *watchful) Known() error {
 	if w.unknown.Load() {
@@ -75,14 +97,16 @@ type place struct {
 	*Agent
 	directory string
 	quiverd   *dataplane.Client
+	// Ends its quiverd.
+	end func()
 }
 
 func newPlace(t *testing.T, ranges ...string) *place {
 	t.Helper()
 	nstest.Alone(t, "link set lo up")
 	directory := t.TempDir()
-	quiverd, _ := realtest.Start(t, directory)
-	p := &place{directory: directory, quiverd: quiverd}
+	quiverd, end := realtest.Start(t, directory)
+	p := &place{directory: directory, quiverd: quiverd, end: end}
 	p.begin(t, ranges...)
 	return p
 }
@@ -106,6 +130,12 @@ func (p *place) begin(t *testing.T, ranges ...string) {
 	if _, err := p.SetPaths(dataplane.Paths{MTU: 1400}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// guarded is an agent with who keeps policies, whose quiverd has been told of them: Run does that elsewhere.
+func (p *place) guarded(guard *watchful) {
+	p.Guarding(guard)
+	p.connection.Store(&connection{context.Background()})
 }
 
 // asked is a request for a pod in a namespace of its own.
@@ -148,7 +178,7 @@ func refusal(t *testing.T, err error, code codes.Code, words string) {
 func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/29", "fd00:9::/64")
 	guard := &watchful{}
-	p.Guarding(guard)
+	p.guarded(guard)
 	request := p.asked(t, "web")
 	check := func() error {
 		_, err := p.Check(t.Context(), &agentv1.CheckRequest{Attachment: request.Attachment, Netns: request.Netns, Addresses: []string{"10.9.0.2", "192.0.2.7", "fd00:9::2"}})
@@ -205,7 +235,7 @@ func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
 func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/30")
 	guard := &watchful{refused: errors.New("not everything is known yet")}
-	p.Guarding(guard)
+	p.guarded(guard)
 	request := p.asked(t, "web")
 	expect := func(code codes.Code, words string) {
 		t.Helper()
@@ -263,7 +293,7 @@ func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {
 	}
 	p.begin(t, "10.9.0.0/24")
 	guard := &watchful{}
-	p.Guarding(guard)
+	p.guarded(guard)
 	if len(guard.here) != 2 {
 		t.Errorf("who guards was told of %v", guard.here)
 	}
@@ -307,7 +337,7 @@ func TestWhoHasAnotherPodsAddressIsLeftOutAndAllOthersGoOn(t *testing.T) {
 	p.begin(t, "10.9.0.0/24")
 	told, guard := &said{}, &watchful{}
 	p.settings.Teller = told
-	p.Guarding(guard)
+	p.guarded(guard)
 	for range 2 {
 		if err := p.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)

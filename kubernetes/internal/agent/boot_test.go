@@ -23,7 +23,7 @@ import (
 func TestPodsWhoseNamespacesAreGoneDontStandInTheWay(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24")
 	p.settings.Services = true
-	p.Guarding(&watchful{})
+	p.guarded(&watchful{})
 	for _, name := range []string{"dead", "well"} {
 		p.add(t, p.asked(t, name))
 	}
@@ -71,7 +71,7 @@ func TestAPodWaitsForWhatItsNodeIsAboutToLearn(t *testing.T) {
 	p.Agent = New(p.settings, p.store, p.Agent.quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
 	guard := &watchful{}
 	guard.unknown.Store(true)
-	p.Guarding(guard)
+	p.guarded(guard)
 	request := p.asked(t, "web")
 	// Who hasn't got the time is told what is missing while it still listens.
 	missing := func(words string) {

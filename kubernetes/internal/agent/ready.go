@@ -12,8 +12,8 @@ import (
 
 var errNotCompared = errors.New("quiverd hasn't been told yet what shall be")
 
-// Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, and it answers a ping that the
-// host sends through its device towards pods.
+// Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, all of its workers go on, and it answers a ping that the
+// host sends through its device towards pods. (The worker that answers isn't the one of every pod.)
 func (a *Agent) Ready(ctx context.Context) error {
 	if _, err := a.Status(ctx, &agentv1.StatusRequest{}); err != nil {
 		return err
@@ -27,11 +27,22 @@ func (a *Agent) Ready(ctx context.Context) error {
 			return fmt.Errorf("not all %s are as they shall be: %w", what, err)
 		}
 	}
+	if err := a.goesOn(ctx); err != nil {
+		return err
+	}
 	if a.settings.HostDevice == "" {
 		// The host has no way to pods by which it could ask.
 		return nil
 	}
 	return health.Forwards(ctx, routers)
+}
+
+// goesOn is nil when no worker of quiverd stands still.
+func (a *Agent) goesOn(ctx context.Context) error {
+	// (There is to be time for the ping, too.)
+	ctx, cancel := context.WithTimeout(ctx, statusTime/2)
+	defer cancel()
+	return a.quiverd.Standstill(ctx)
 }
 
 // routers are the addresses that quiverd has in each range; an error if it wasn't brought to what shall be.

@@ -11,16 +11,24 @@ import (
 	"quiver/kubernetes/internal/policy"
 )
 
-// Reconcile brings quiverd to what shall be, whatever it has now.
+// Reconcile brings quiverd to what shall be, whatever it has now. It waits for a quiverd that has been told who is guarded, but not for long:
+// that there was none is told, and whoever comes back is reconciled then.
 func (a *Agent) Reconcile(ctx context.Context) error {
+	a.waitAdmitted(ctx)
 	return errors.Join(a.compare(ctx))
 }
 
 // compare does so; errors of single pods are told apart: they are no fault of the node's.
+// Before quiverd has been told who is guarded nothing is brought.
 func (a *Agent) compare(ctx context.Context) (failed, ofPods error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.compared, ofPods = a.bring(ctx)
+	admitted, release, err := a.admitted(ctx)
+	if a.compared = err; err != nil {
+		return err, nil
+	}
+	defer release()
+	a.compared, ofPods = a.bring(admitted)
 	a.brought = a.brought || a.compared == nil && a.pools != nil && a.paths != nil
 	return a.compared, ofPods
 }

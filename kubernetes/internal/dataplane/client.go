@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,6 +110,32 @@ func (c *Client) Memifs(ctx context.Context) (map[string]*quiver.MemifState, err
 		all[memif.Interface] = memif
 	}
 	return all, nil
+}
+
+// StandstillError is a worker whose round doesn't end: packets of its queues are forwarded by nobody.
+type StandstillError struct {
+	Worker, Core uint32
+	// Standstill says where and how, in quiverd's words.
+	Standstill string
+}
+
+func (e *StandstillError) Error() string {
+	return fmt.Sprintf("worker %d of quiverd, on core %d, %s: see the log of quiverd, which ends for it where that helps", e.Worker, e.Core, e.Standstill)
+}
+
+// Standstill is nil when no worker stands still.
+func (c *Client) Standstill(ctx context.Context) error {
+	answer, err := c.quiver.Runtime(ctx, &quiver.RuntimeRequest{})
+	if err != nil {
+		return fmt.Errorf("quiverd's workers: %w", err)
+	}
+	var all []error
+	for _, worker := range answer.Workers {
+		if worker.StuckSeconds > 0 {
+			all = append(all, &StandstillError{worker.Index, worker.Core, cmp.Or(worker.Standstill, "stands still")})
+		}
+	}
+	return errors.Join(all...)
 }
 
 // EndSessions ends those of the tenant of all pods with these addresses on either side.

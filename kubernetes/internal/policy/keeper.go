@@ -43,9 +43,17 @@ type Keeper struct {
 	told   map[types.NamespacedName]string
 	// What is in the file of who is guarded; nil: not known.
 	written []byte
+	// Since quiverd came back, whoever was guarded is again, or lets nobody pass.
+	secured bool
+	// What of shutting was told last: it is tried again and again.
+	complained string
 
 	state   sync.Mutex
 	figures figures
+	// Why it isn't sure that those who were guarded are; nil: it is, or nothing can be done about it.
+	unsafe error
+	// Why it isn't on disk who is guarded; nil: it is.
+	unkept error
 	// Pods of this node of which the agent has told since it was last looked.
 	heard []presence
 }
@@ -61,7 +69,7 @@ type presence struct {
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
 		Loop: keeping.New("NetworkPolicies", log), settings: settings, objects: objects, quiverd: quiverd, log: log, wanted: newWanted(),
-		turn: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), unsafe: errNotRestored,
 		told: map[types.NamespacedName]string{},
 	}
 }
@@ -134,18 +142,48 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 	return k.bring(ctx, false)
 }
 
+// errNotRestored is what Safe says before Restore has been called.
+var errNotRestored = errors.New("quiverd hasn't been told yet who is guarded")
+
+// ErrShut is the outcome of Restore when it isn't known, or can't be, what policies say: nobody is open who was guarded.
+var ErrShut = errors.New("pods that were guarded still are, or let nobody pass")
+
 // Restore has quiverd, which has come back and may have lost everything, know all of it again. As long as that isn't known here either, those who
-// were guarded let nobody pass.
+// were guarded let nobody pass: ErrShut. A DamagedError is that nobody knows who they are. Whatever else it is, Run tries it again.
 func (k *Keeper) Restore(ctx context.Context) error {
 	if err := k.take(ctx); err != nil {
 		return err
 	}
 	defer k.give()
-	err := k.bring(ctx, true)
-	if errors.Is(err, keeping.ErrUnknown) {
-		return errors.Join(err, k.shut(ctx))
+	// What it had may be what another one had, which has gone.
+	k.have, k.secured = nil, false
+	k.setUnsafe(errNotRestored)
+	err := k.secure(ctx, true)
+	if err != nil && k.secured {
+		return errors.Join(err, ErrShut)
 	}
 	return err
+}
+
+// Safe tells whether those who were guarded are, or let nobody pass, in the quiverd that was there with the last Restore; nil: pods may be reached.
+func (k *Keeper) Safe() error {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.unsafe
+}
+
+func (k *Keeper) setUnsafe(why error) {
+	k.state.Lock()
+	defer k.state.Unlock()
+	k.unsafe = why
+}
+
+// Ready is nil when all was as it shall be when it was last looked at, on disk, too.
+func (k *Keeper) Ready() error {
+	k.state.Lock()
+	unkept := k.unkept
+	k.state.Unlock()
+	return errors.Join(k.Loop.Ready(), unkept)
 }
 
 // Run does it until the context ends. It leaves things as they are then: who is guarded stays so.
@@ -156,8 +194,38 @@ func (k *Keeper) Run(ctx context.Context) {
 			return err
 		}
 		defer k.give()
-		return k.bring(ctx, all)
+		return k.secure(ctx, all)
 	})
+}
+
+// secure does what there is to do. If it can't, those who were guarded are shut, until that has been done once since quiverd came back: a
+// failure by the way must not leave them open.
+func (k *Keeper) secure(ctx context.Context, all bool) error {
+	err := k.bring(ctx, all)
+	if err == nil {
+		k.secured = true
+		k.setUnsafe(nil)
+		return nil
+	}
+	if k.secured {
+		return err
+	}
+	shut := k.shut(ctx)
+	if k.secured = shut == nil; k.secured {
+		k.complained = ""
+	}
+	var damaged *DamagedError
+	if errors.As(shut, &damaged) {
+		// Nobody knows whom to shut. Without a network for all others nothing would be better.
+		k.setUnsafe(nil)
+	} else {
+		k.setUnsafe(shut)
+	}
+	if shut != nil && ctx.Err() == nil && k.complained != shut.Error() {
+		k.log.Error("not all pods that were guarded are shut; trying again", "why", shut)
+		k.complained = shut.Error()
+	}
+	return errors.Join(err, shut)
 }
 
 // learn hears what has changed.

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
+)
+
+// faulty is a quiverd of which one worker may stand still.
+type faulty struct {
+	quiver.UnimplementedQuiverServer
+	stuck atomic.Bool
+}
+
+func (*faulty) Version(context.Context, *quiver.VersionRequest) (*quiver.VersionResponse, error) {
+	return &quiver.VersionResponse{}, nil
+}
+
+func (f *faulty) Runtime(context.Context, *quiver.RuntimeRequest) (*quiver.RuntimeResponse, error) {
+	workers := []*quiver.WorkerRuntime{{Index: 0, Core: 2, StuckTimes: 1}, {Index: 1, Core: 3}}
+	if f.stuck.Load() {
+		workers[1].StuckSeconds, workers[1].Standstill = 3.1, "stands still for 3.1 s, in acl: it runs, and its round has no end"
+	}
+	return &quiver.RuntimeResponse{Workers: workers}, nil
+}
+
+// The ping of the host may be answered by a worker that goes on.
+func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
+	directory := t.TempDir()
+	socket := filepath.Join(directory, "quiver.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, fake := grpc.NewServer(), &faulty{}
+	quiver.RegisterQuiverServer(server, fake)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	quiverd, err := dataplane.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quiverd.Close() })
+	store, err := attachment.Open(filepath.Join(directory, "attachments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	if err := a.SetRanges([]netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.SetPaths(dataplane.Paths{MTU: 1400}); err != nil {
+		t.Fatal(err)
+	}
+	a.compared = nil
+	if err := a.Ready(t.Context()); err != nil {
+		t.Errorf("it goes on: %v", err)
+	}
+	fake.stuck.Store(true)
+	err = a.Ready(t.Context())
+	var still *dataplane.StandstillError
+	if !errors.As(err, &still) || still.Worker != 1 || !strings.Contains(err.Error(), "worker 1 of quiverd, on core 3, stands still for 3.1 s, in acl") {
+		t.Errorf("told %v", err)
+	}
+	fake.stuck.Store(false)
+	if err := a.Ready(t.Context()); err != nil {
+		t.Errorf("it goes on again: %v", err)
+	}
+}
