@@ -15,6 +15,8 @@ _GETREGS, _SETREGS = 12, 13
 # Of struct user_regs_struct (sys/user.h).
 _ORIG_RAX, _RIP, _REGISTERS = 15, 16, 27
 _JUMP_TO_ITSELF = b"\xeb\xfe"
+# What is asked to be filling, behind the code.
+_ROOM = 16
 
 POSSIBLE = platform.machine() == "x86_64"
 
@@ -23,6 +25,10 @@ def loop(pid, name):
     """From now on, that thread runs and gets nowhere."""
     place = _behind_the_code(pid)
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(place)
+        filling = memory.read(_ROOM)
+        # Or it has been here before.
+        assert filling in (bytes(_ROOM), _JUMP_TO_ITSELF.ljust(_ROOM, b"\0")), f"the code's last page is full: {filling.hex()}"
         memory.seek(place)
         memory.write(_JUMP_TO_ITSELF)
     thread = thread_named(pid, name)
@@ -47,7 +53,7 @@ def _behind_the_code(pid):
         for line in maps:
             found = re.match(r"[0-9a-f]+-([0-9a-f]+) r-xp .* (/.*)$", line)
             if found and found[2] == program:
-                return int(found[1], 16) - 16
+                return int(found[1], 16) - _ROOM
     raise AssertionError(f"process {pid} has no code")
 
 
