@@ -72,7 +72,7 @@ def test_a_worker_that_loops_is_named_and_the_other_goes_on(lab_of):
     assert "worker 1 (core " in text and "): STUCK\n  stands still for " in text, text
     assert "worker 0" in text and text.count("STUCK") == 1, text
     # That it loops has to be seen for a while.
-    status, words = eventually(lambda: said if (said := health(daemon))[0] == 503 else None, lambda: health(daemon), timeout=LONG)
+    _, words = eventually(lambda: said if (said := health(daemon))[0] == 503 else None, lambda: health(daemon), timeout=LONG)
     assert words.startswith("worker 1 stands still for "), words
     metrics = daemon.scrape()[1]
     assert 'quiver_worker_stuck_total{worker="1"} 1' in metrics and 'quiver_worker_stuck_seconds{worker="0"} 0' in metrics, metrics
