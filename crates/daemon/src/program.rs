@@ -97,7 +97,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
         sessions: settings.workers.sessions.get(),
         patience: Patience {
             notice: settings.workers.stuck_seconds.get(),
-            restart: settings.workers.restart_seconds.get(),
+            restart: settings.workers.restart_seconds.get(settings.workers.stuck_seconds),
         },
     }
 }

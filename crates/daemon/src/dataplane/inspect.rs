@@ -22,6 +22,8 @@ pub trait Inspect: Send + Sync + 'static {
     fn interfaces(&self) -> Vec<InterfaceState>;
     /// Load of workers and what nodes did.
     fn runtime(&self) -> RuntimeResponse;
+    /// Numbers of the workers that stand still in such a way that another process would fare better.
+    fn restart_helps(&self) -> Vec<u32>;
     /// Reasons for drops that occurred, most frequent first.
     fn drops(&self) -> Vec<DropCounter>;
     /// What nodes count besides drops, in the order of the graph; what never happened is left out.

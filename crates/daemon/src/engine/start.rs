@@ -282,6 +282,7 @@ impl Drop for Engine {
         self.shared.bell.ring();
         self.shared.memifs.wake();
         self.threads.iter().for_each(|thread| thread.thread().unpark());
+        watchdog::stop_workers(&self.shared);
         for thread in self.threads.drain(..) {
             // One that panicked has said so on standard error.
             let _ = thread.join();

@@ -6,17 +6,22 @@
 //!
 //! Its thread can't be ended: Rust has no way to, and there is none. A thread that is taken away leaves its locks held, those of the allocator among them. Nor can its queues be given
 //! to others: it has them, with memory of peers and cursors into it, and may go on at any moment and use them beside whoever has them then. What is sound is to end
-//! the process, as after a [panic](crate::crash): taps stay, memif peers reconnect, the desired state comes back from disk, and the core dump shows where the thread was.
-//! That costs all workers a second; so it is only done where it helps: not while the kernel gives the thread no time, nor while a debugger holds it.
+//! the process, as after a [panic](crate::crash): taps stay, memif peers reconnect, the desired state comes back from disk. The log says what the kernel knows of where
+//! the thread was; a core dump, which the unit for systemd allows none of, would say the rest.
+//! That costs all workers a second and all of their sessions; so it is only done where it helps: not while the kernel gives the thread no time, nor while a debugger holds it,
+//! nor where it waits so that the process couldn't end either, nor where a memif peer may keep it waiting, who could then have the process end as often as it likes. And not for what
+//! was seen once: a thread that has no time is seen asleep now and then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use api::v1::MemifPeerMemory;
 use graph::worker::Worker;
 
 use super::start::Shared;
-use super::thread_state::{ThreadState, thread_state};
+use super::thread_state::{ThreadState, in_the_kernel, thread_state};
+use crate::model::spec::PortSpec;
 
 /// When a worker is taken to stand still, and when the process is ended for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,41 +46,59 @@ pub(super) enum Standstill {
     None,
     /// It runs, and its round has no end.
     Loops,
-    /// It waits in the kernel.
-    Waits,
+    /// It waits in the kernel, where a signal would wake it.
+    Sleeps,
+    /// It waits in the kernel, where none would.
+    Uninterruptible,
     /// It would run, and the kernel lets others.
     Starved,
     /// A debugger, or whoever has stopped the process, holds it.
     Held,
     /// There is no such thread any more.
     Gone,
+    /// The kernel doesn't say.
+    Unread,
 }
 
 impl Standstill {
-    const ALL: [Self; 6] = [Self::None, Self::Loops, Self::Waits, Self::Starved, Self::Held, Self::Gone];
+    const ALL: [Self; 8] = [
+        Self::None,
+        Self::Loops,
+        Self::Sleeps,
+        Self::Uninterruptible,
+        Self::Starved,
+        Self::Held,
+        Self::Gone,
+        Self::Unread,
+    ];
 
     /// In words, after "worker 1 stands still".
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::None => "it goes on",
             Self::Loops => "it runs, and its round has no end",
-            Self::Waits => "it waits in the kernel",
+            Self::Sleeps => "it waits in the kernel",
+            Self::Uninterruptible => "it waits in the kernel, uninterruptibly",
             Self::Starved => "its core is given to others",
             Self::Held => "it is held, as a debugger does",
             Self::Gone => "its thread is gone",
+            Self::Unread => "what its thread does can't be read",
         }
     }
 
-    /// Whether the process is to be ended for it: whether another one would fare better.
+    /// Whether another process might fare better. Whose process can't end, and who may be there all the same, is let be.
     const fn ends(self) -> bool {
-        matches!(self, Self::Loops | Self::Waits | Self::Gone)
+        matches!(self, Self::Loops | Self::Sleeps | Self::Gone)
     }
 
+    /// `None`: that can't be read.
     fn of(state: Option<ThreadState>, own: Duration, patience: Duration) -> Self {
         match state {
-            None => Self::Gone,
+            None => Self::Unread,
+            Some(ThreadState::Gone) => Self::Gone,
             Some(ThreadState::Held) => Self::Held,
-            Some(ThreadState::Waits) => Self::Waits,
+            Some(ThreadState::Sleeps) => Self::Sleeps,
+            Some(ThreadState::Uninterruptible) => Self::Uninterruptible,
             // On a core that it shares, a long round is to have had its time.
             Some(ThreadState::Runs) if own >= patience / 2 => Self::Loops,
             Some(ThreadState::Runs) => Self::Starved,
@@ -91,6 +114,8 @@ pub(super) struct Post {
     still: AtomicU64,
     /// How often it was noticed.
     times: AtomicU64,
+    /// The end of the process would help.
+    helps: AtomicBool,
 }
 
 impl Post {
@@ -110,7 +135,13 @@ impl Post {
         self.times.load(Ordering::Relaxed)
     }
 
-    fn tell(&self, standstill: Standstill, still: Duration) {
+    /// Whether it stands still in a way that the end of the process helps against, and has been seen to do so for long enough.
+    pub(super) fn helps(&self) -> bool {
+        self.helps.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, standstill: Standstill, still: Duration, helps: bool) {
+        self.helps.store(helps, Ordering::Relaxed);
         self.standstill.store(standstill as u8, Ordering::Relaxed);
         self.still.store(still.as_millis() as u64, Ordering::Relaxed);
     }
@@ -121,10 +152,48 @@ impl Post {
 struct Seen {
     progress: [u64; 3],
     still: Duration,
-    /// Processor time that the thread had had when it was last seen to go on.
-    own: Duration,
+    /// Processor time that the thread had had when it was first read since it goes on no more.
+    own: Option<Duration>,
+    /// What its thread does; `None`: that couldn't be read.
+    state: Option<ThreadState>,
+    /// For how long it has been seen to do that, at each look.
+    alike: Duration,
+    /// After how long it was noticed.
+    noticed: Option<Duration>,
+    /// Since then, some memif peer might have kept it waiting.
+    peers: bool,
     /// What was told of it, by bit: each once, as one that comes and goes from the kernel is now this and now that.
     told: u8,
+}
+
+impl Seen {
+    /// It goes on: nothing that was seen counts any more.
+    fn goes_on(&mut self, progress: [u64; 3]) {
+        *self = Self { progress, ..Self::default() };
+    }
+
+    /// It doesn't: what its thread does now, after `passed` since it was last looked at.
+    fn stands_still(&mut self, state: Option<(ThreadState, Duration)>, passed: Duration) {
+        self.still += passed;
+        let now = state.map(|(state, _)| state);
+        if now == self.state {
+            self.alike += passed;
+        } else {
+            (self.state, self.alike) = (now, Duration::ZERO);
+        }
+        if let Some((_, own)) = state {
+            self.own.get_or_insert(own);
+        }
+    }
+
+    /// Whether the process may be ended for it. One look doesn't decide; and one that sleeps has been asleep at each since it was noticed, and by nobody's will.
+    fn may_end(&self, standstill: Standstill, patience: Patience) -> bool {
+        let since_noticed = self.still.saturating_sub(self.noticed.unwrap_or(self.still));
+        let sleeps_by_itself = !self.peers && self.alike >= since_noticed;
+        standstill.ends()
+            && self.alike >= patience.notice
+            && (standstill != Standstill::Sleeps || sleeps_by_itself)
+    }
 }
 
 /// Looks at the workers until the engine ends.
@@ -148,53 +217,101 @@ fn look(shared: &Shared, worker: &Worker, seen: &mut Seen, passed: Duration, pat
     let (number, post) = (worker.number(), shared.pool.post(worker.number()));
     let rounds = &worker.counters().rounds;
     let progress = rounds.progress();
-    let state = thread_state(worker.thread_id());
+    let read = thread_state(worker.thread_id());
+    let state = read.as_ref().ok().copied();
     // One that sleeps doesn't: the kernel ends that in a second at most.
-    let sleeps = rounds.asleep() && matches!(state, Some((ThreadState::Waits, _)));
+    let sleeps = rounds.asleep() && matches!(state, Some((ThreadState::Sleeps, _)));
     if progress != seen.progress || sleeps {
-        if core::mem::take(&mut seen.told) != 0 {
+        if seen.told != 0 {
             tracing::warn!("worker {number} goes on, after {:.1} s", seen.still.as_secs_f64());
-            post.tell(Standstill::None, Duration::ZERO);
+            post.tell(Standstill::None, Duration::ZERO, false);
         }
-        (seen.progress, seen.still) = (progress, Duration::ZERO);
+        seen.goes_on(progress);
         return;
     }
-    if seen.still.is_zero() {
-        seen.own = state.map_or(Duration::ZERO, |(_, own)| own);
-    }
-    seen.still += passed;
+    seen.stands_still(state, passed);
     if seen.still < patience.notice {
         return;
     }
-    let own = state.map_or(Duration::ZERO, |(_, own)| own.saturating_sub(seen.own));
+    seen.noticed.get_or_insert(seen.still);
+    seen.peers |= peers_may_keep_waiting(shared);
+    let own = state.map_or(Duration::ZERO, |(_, own)| own.saturating_sub(seen.own.unwrap_or(own)));
     let limit = patience.restart.filter(|limit| seen.still >= *limit);
-    let standstill = Standstill::of(state.map(|(state, _)| state), own, limit.unwrap_or(patience.notice));
-    post.tell(standstill, seen.still);
-    let place = place(shared, worker);
+    let standstill = Standstill::of(seen.state, own, limit.unwrap_or(patience.notice));
+    let may_end = seen.may_end(standstill, patience);
+    post.tell(standstill, seen.still, may_end);
+    let (place, still) = (place(shared, worker), seen.still.as_secs_f64());
     if seen.told & 1 << standstill as u8 == 0 {
         if seen.told == 0 {
             post.times.fetch_add(1, Ordering::Relaxed);
         }
         seen.told |= 1 << standstill as u8;
-        let still = seen.still.as_secs_f64();
         let next = match patience.restart {
+            Some(_) if standstill == Standstill::Sleeps && seen.peers => {
+                "quiverd goes on: a memif peer may keep it waiting (peer_memory)".into()
+            }
             Some(limit) if standstill.ends() => {
                 format!("after {} s quiverd ends, to be started anew", limit.as_secs_f64())
             }
             Some(_) => "another quiverd would fare no better".into(),
             None => "restart quiverd: workers.restart_seconds is 0".into(),
         };
+        let why = read.err().map(|error| format!(" ({error})")).unwrap_or_default();
         tracing::error!(
-            "worker {number} has stood still for {still:.1} s, {place}: {}; the other workers go on; {next}",
+            "worker {number} has stood still for {still:.1} s, {place}: {}{why}; the other workers go on; {next}",
             standstill.words()
         );
     }
-    if limit.is_some() && standstill.ends() {
-        let still = seen.still.as_secs_f64();
+    if limit.is_some() && may_end {
         crate::crash::end(&format!(
-            "worker {number} has stood still for {still:.1} s, {place}: {}",
-            standstill.words()
+            "worker {number} has stood still for {still:.1} s, {place}: {}; {}",
+            standstill.words(),
+            in_the_kernel(worker.thread_id())
         ));
+    }
+}
+
+/// Whether there is an interface whose memif peer may free pages that a worker touches: that one sleeps until they are there again.
+fn peers_may_keep_waiting(shared: &Shared) -> bool {
+    let inventory = shared.directory.get();
+    inventory.registry.iter().any(|(_, entry)| match &entry.spec.port {
+        PortSpec::Memif(memif) => memif.access.memory != MemifPeerMemory::Sealed,
+        _ => false,
+    })
+}
+
+/// How long a worker that is known to stand still is waited for when the engine ends, and any other: one that is given no time has its round to finish.
+const FAREWELL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Stops all workers. Where one doesn't come to the end of its round, the process ends as it would for that one otherwise: joined, it would keep the others,
+/// which have stopped, from being started anew.
+pub(super) fn stop_workers(shared: &Shared) {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let workers = shared.pool.workers();
+    workers.iter().for_each(Worker::stop);
+    let (mut waited, mut last) = (Duration::ZERO, Instant::now());
+    loop {
+        let limit = |worker: &Worker| {
+            let standstill = shared.pool.post(worker.number()).standstill();
+            FAREWELL[usize::from(matches!(standstill, Standstill::None | Standstill::Starved))]
+        };
+        let mut late = workers.iter().filter(|worker| !worker.has_stopped()).peekable();
+        if late.peek().is_none() {
+            return;
+        }
+        if let Some(worker) = late.find(|worker| waited >= limit(worker)) {
+            crate::crash::end(&format!(
+                "worker {} doesn't stop, {}: {}",
+                worker.number(),
+                place(shared, worker),
+                in_the_kernel(worker.thread_id())
+            ));
+        }
+        std::thread::sleep(PAUSE);
+        let now = Instant::now();
+        // Where the machine, or the process, has stood still, so has this.
+        waited += now.duration_since(last).min(4 * PAUSE);
+        last = now;
     }
 }
 
@@ -218,14 +335,77 @@ mod tests {
         for (state, own, expected) in [
             (Some(ThreadState::Runs), Duration::from_secs(5), Standstill::Loops),
             (Some(ThreadState::Runs), Duration::from_millis(4999), Standstill::Starved),
-            (Some(ThreadState::Waits), none, Standstill::Waits),
+            (Some(ThreadState::Sleeps), none, Standstill::Sleeps),
+            (Some(ThreadState::Uninterruptible), none, Standstill::Uninterruptible),
             (Some(ThreadState::Held), Duration::from_secs(9), Standstill::Held),
-            (None, none, Standstill::Gone),
+            (Some(ThreadState::Gone), none, Standstill::Gone),
+            (None, none, Standstill::Unread),
         ] {
             assert_eq!(Standstill::of(state, own, limit), expected);
         }
-        let ends = Standstill::ALL.into_iter().filter(|one| one.ends()).count();
-        assert_eq!(ends, 3, "a restart helps neither who is starved nor who is held");
+        let ends: Vec<_> = Standstill::ALL.into_iter().filter(|one| one.ends()).collect();
+        assert_eq!(ends, [Standstill::Loops, Standstill::Sleeps, Standstill::Gone], "it helps no other");
+    }
+
+    /// What looks a quarter of a second apart see from the moment at which the worker goes on no more; whether the process may be ended after all of them.
+    fn ends_after(looks: &[Option<ThreadState>], peers: bool) -> bool {
+        let (patience, passed) = (Patience::default(), Duration::from_millis(250));
+        let (mut seen, mut ends) = (Seen { peers, ..Seen::default() }, false);
+        for state in looks {
+            seen.stands_still(state.map(|state| (state, Duration::from_secs(3600) + seen.still)), passed);
+            if seen.still >= patience.notice {
+                seen.noticed.get_or_insert(seen.still);
+                let standstill = match *state {
+                    Some(ThreadState::Runs) => Standstill::Loops,
+                    other => Standstill::of(other, Duration::ZERO, patience.notice),
+                };
+                ends = seen.may_end(standstill, patience);
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn one_look_does_not_decide() {
+        use ThreadState::{Gone, Held, Runs, Sleeps, Uninterruptible};
+        let all = |state| vec![Some(state); 60];
+        for (state, ends) in
+            [(Runs, true), (Sleeps, true), (Gone, true), (Uninterruptible, false), (Held, false)]
+        {
+            assert_eq!(ends_after(&all(state), false), ends, "{state:?}");
+            let mut once = all(Held);
+            once.push(Some(state));
+            assert!(!ends_after(&once, false), "{state:?} seen once");
+        }
+        assert!(!ends_after(&[None; 60], false), "what can't be read is not gone");
+        // One that has no time, and is seen asleep now and then.
+        let starved: Vec<_> = (0..60).map(|at| Some(if at % 7 == 6 { Sleeps } else { Runs })).collect();
+        assert!(!ends_after(&starved, false));
+        // One that loops and was elsewhere once: as soon as it has been seen for long enough.
+        let mut loops = all(Runs);
+        loops[30] = Some(Uninterruptible);
+        assert!(ends_after(&loops, false) && !ends_after(&loops[..36], false));
+        // One that sleeps has slept since it was noticed.
+        let mut sleeps = all(Sleeps);
+        sleeps[30] = Some(Runs);
+        assert!(!ends_after(&sleeps, false));
+    }
+
+    #[test]
+    fn who_may_be_kept_waiting_by_a_peer_ends_nothing() {
+        assert!(!ends_after(&[Some(ThreadState::Sleeps); 60], true));
+        assert!(ends_after(&[Some(ThreadState::Runs); 60], true));
+    }
+
+    /// The thread's whole life isn't what it has looped for.
+    #[test]
+    fn time_counts_from_the_first_look_that_is_told_anything() {
+        let mut seen = Seen::default();
+        seen.stands_still(None, Duration::from_millis(250));
+        assert_eq!(seen.own, None);
+        seen.stands_still(Some((ThreadState::Runs, Duration::from_secs(3600))), Duration::from_millis(250));
+        seen.stands_still(Some((ThreadState::Runs, Duration::from_secs(3601))), Duration::from_millis(250));
+        assert_eq!(seen.own, Some(Duration::from_secs(3600)));
     }
 
     #[test]
@@ -233,7 +413,8 @@ mod tests {
         let post = Post::default();
         assert_eq!((post.still(), post.standstill()), (None, Standstill::None));
         for standstill in Standstill::ALL {
-            post.tell(standstill, Duration::from_millis(1500));
+            post.tell(standstill, Duration::from_millis(1500), standstill.ends());
+            assert_eq!(post.helps(), standstill.ends());
             assert_eq!((post.still(), post.standstill()), (Some(Duration::from_millis(1500)), standstill));
         }
     }

@@ -145,6 +145,13 @@ impl Collector {
         workers.map(|worker| format!("worker {} {}", worker.index, worker.standstill)).collect()
     }
 
+    /// Whether it is such that a restart helps. Whoever restarts what isn't healthy would do so in vain for a worker that is given no time, and at a peer's will for one that
+    /// waits for its memory.
+    #[must_use]
+    pub fn restart_helps(&self) -> bool {
+        !self.inspect.restart_helps().is_empty()
+    }
+
     fn workers(&self, out: &mut Exposition) {
         let runtime = self.inspect.runtime();
         let workers =

@@ -114,6 +114,16 @@ pub async fn serve(
     }
 }
 
+/// Status and words of what is wrong with the workers.
+fn health(collector: &Collector) -> (&'static str, String) {
+    let (faults, helps) = (collector.faults(), collector.restart_helps());
+    match faults.join("\n") {
+        none if none.is_empty() => ("200 OK", "ok\n".to_owned()),
+        words if helps => ("503 Service Unavailable", words + "\n"),
+        words => ("200 OK", format!("a restart would not help: {words}\n")),
+    }
+}
+
 async fn answer(
     mut connection: Box<dyn Connection>,
     collector: Arc<Collector>,
@@ -127,11 +137,8 @@ async fn answer(
             ("200 OK", body.map_err(io::Error::other)?)
         }
         ["GET" | "HEAD", "/healthz", _] => {
-            let faults = tokio::task::spawn_blocking(move || collector.faults()).await;
-            match faults.map_err(io::Error::other)? {
-                none if none.is_empty() => ("200 OK", "ok\n".to_owned()),
-                faults => ("503 Service Unavailable", faults.join("\n") + "\n"),
-            }
+            let health = tokio::task::spawn_blocking(move || health(&collector)).await;
+            health.map_err(io::Error::other)?
         }
         ["GET" | "HEAD", _, _] => {
             ("404 Not Found", "metrics are at /metrics, and health at /healthz\n".to_owned())

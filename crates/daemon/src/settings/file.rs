@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::{Copying, Ipfix, Listen, RestartSeconds, SessionLimit, SettingsError, StuckSeconds};
 
@@ -21,6 +22,7 @@ pub struct Settings {
     /// Where the desired state is kept.
     pub state: State,
     /// Which cores move packets, and how many sessions on each.
+    #[serde(deserialize_with = "workers")]
     pub workers: Workers,
     /// What packets are kept in.
     pub memory: Memory,
@@ -80,6 +82,12 @@ pub struct Workers {
     pub stuck_seconds: StuckSeconds,
     /// After how long quiverd ends for it.
     pub restart_seconds: RestartSeconds,
+}
+
+fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Workers, D::Error> {
+    let workers = Workers::deserialize(from)?;
+    workers.restart_seconds.check(workers.stuck_seconds).map_err(D::Error::custom)?;
+    Ok(workers)
 }
 
 /// What packets are kept in.
@@ -218,6 +226,11 @@ mod tests {
             (Some(1), vec![1])
         );
         assert_eq!(settings.copy.threshold.take(), Some(1024));
+        let restart = std::mem::take(&mut settings.workers.restart_seconds);
+        assert_eq!(
+            restart.get(StuckSeconds::default()),
+            RestartSeconds::default().get(StuckSeconds::default())
+        );
         let [ipfix] = &settings.ipfix[..] else { panic!("{:?}", settings.ipfix) };
         let said = (ipfix.collector.to_string(), ipfix.source.map(|source| source.to_string()));
         assert_eq!(said, ("192.0.2.9:4739".into(), Some("192.0.2.1".into())));
@@ -234,6 +247,11 @@ mod tests {
             ("[workers]\nsessions = 16777217", &["line 2", "workers.sessions is 16777217", "1 to 16777216"]),
             ("[workers]\nstuck_seconds = 1", &["line 2", "workers.stuck_seconds is 1", "2 to 3600"]),
             ("[workers]\nrestart_seconds = -1", &["line 2", "restart_seconds = -1"]),
+            (
+                "[workers]\nstuck_seconds = 30\nrestart_seconds = 10",
+                &["workers.restart_seconds is 10", "workers.stuck_seconds 30", "take 30 or more"],
+            ),
+            ("[workers]\nrestart_seconds = 1", &["workers.restart_seconds is 1", "workers.stuck_seconds 2"]),
             ("[workers]\nsessions = 0", &["line 2", "workers.sessions is 0", "1 to 16777216"]),
             ("[workers]\nsessions = -1", &["line 2", "sessions = -1"]),
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),

@@ -68,6 +68,10 @@ impl Inspect for Glass {
         RuntimeResponse { workers: vec![worker], clock_hz: 2_000_000_000 }
     }
 
+    fn restart_helps(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     fn drops(&self) -> Vec<DropCounter> {
         vec![DropCounter {
             node: "ip4-input".into(),

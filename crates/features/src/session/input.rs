@@ -4,15 +4,13 @@ use super::entry::Flow;
 use super::fragments::{self, Pieces};
 use super::onward::Onward;
 use super::services::Chain;
-use super::sessions::{Evicted, NoRoom, Sessions};
-use super::slow_path::{Case, SlowAction};
-use super::tenants::{Place, TICK_BITS, Tenant, Tenants};
-use super::tuple::{Kind, Mark, begins_connection, tcp_flags};
-use super::{acl, classes};
+use super::sessions::{Evicted, Sessions};
+use super::tenants::{TICK_BITS, Tenants};
+use super::tuple::{Kind, Mark};
+use super::unusual::There;
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
-use core::slice;
 use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::handover::Full;
@@ -20,9 +18,8 @@ use graph::locals::LocalKey;
 use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
-use tables::session::{Key, Look, NONE, is_alias};
-use wire::IpProtocol;
+use graph::{Ctx, Frame, GONE, Node, NodeContext, prefetch_read};
+use tables::session::{Key, Look};
 
 graph::drops! {
     /// Why a tenant's packet gets no further.
@@ -83,7 +80,7 @@ graph::counters! {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It passes these services, or is dropped at their beginning.
     Pass(Chain),
     /// The worker has to do with it.
@@ -92,7 +89,7 @@ enum Verdict {
 
 /// What isn't done while a worker's sessions are in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rare {
+pub(super) enum Rare {
     /// Second: number of its tenant.
     Drop(Drop, u16),
     /// This worker has its flow.
@@ -112,7 +109,7 @@ pub(super) const fn of_later(version: u16) -> u16 {
 
 /// What a packet that isn't an ordinary one is to sessions.
 #[inline(always)]
-fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
+pub(super) fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
     let (key, mut mark) = fragments::seen::<F>(packets, slot, context, F::read(packets, slot, context));
     if mark.kind == Kind::Flow && packets.meta(slot).flags.has(Flags::FRAGMENT) {
         mark.kind = Kind::First;
@@ -121,7 +118,7 @@ fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark)
 }
 
 /// It goes on as it is.
-const PASS: Verdict = Verdict::Pass(Chain(0));
+pub(super) const PASS: Verdict = Verdict::Pass(Chain(0));
 
 /// One worker's instance.
 pub(super) struct Input<F: Pieces> {
@@ -288,197 +285,5 @@ impl<F: Pieces> Input<F> {
                 }
             }
         }
-    }
-}
-
-/// A worker's sessions as the packets of a vector meet them.
-struct There<'a, F> {
-    tenants: &'a Tenants,
-    sessions: &'a mut Sessions,
-    now: u64,
-    tick: u64,
-    worker: u32,
-    family: PhantomData<F>,
-    counts: [u64; Counter::SPECS.len()],
-    evicted: Evicted,
-}
-
-/// What becomes of a packet, its session and the version of that.
-type Passage = (Verdict, Flow, u16);
-
-impl<F: Pieces> There<'_, F> {
-    /// Takes a packet of session `index` into account, and says what it passes. `None` where that isn't the packet's, or the
-    /// session's tenant is gone.
-    #[inline(always)]
-    fn of_session(&mut self, index: u32, look: &Look<Mark>, bytes: u32) -> Option<(Chain, Flow, u16)> {
-        let from_high = look.mark.from_high;
-        let (chain, version) = self.sessions.packet(
-            self.tenants,
-            (index, &look.key, F::IS_V6),
-            (from_high, bytes),
-            self.tick,
-        )?;
-        Some((chain, Flow::new(index, F::IS_V6, from_high), version))
-    }
-
-    /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
-    #[inline(never)]
-    fn unusual(&mut self, packets: &Packets, slot: SlotId, look: &Look<Mark>) -> Passage {
-        let meta = packets.meta(slot);
-        let (interface, bytes) = (meta.rx_if, meta.len());
-        let mut found = *look;
-        found.session = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
-        if is_alias(found.session) {
-            self.sessions.table.by_own_keys(slice::from_mut(&mut found), prefetch_read, Mark::turn);
-        }
-        let (look, mark) = (&found, found.mark);
-        let found = if is_alias(look.session) { NONE } else { look.session };
-        if found == NONE
-            && matches!(mark.kind, Kind::Flow | Kind::First | Kind::Later | Kind::Error)
-            && let Some(owner) = self.elsewhere(&look.key)
-        {
-            return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
-        }
-        let place = self.tenants.place(interface).unwrap_or_default();
-        let (case, counter, reason) = match mark.kind {
-            Kind::Link => return (PASS, Flow::NONE, 0),
-            Kind::Error if found != NONE => {
-                if let Some(tenant) = self.session_drops(found, Case::RelatedErrors) {
-                    return (Verdict::Rare(Rare::Drop(Drop::RelatedError, tenant)), Flow::NONE, 0);
-                }
-                self.counts[Counter::RelatedErrors as usize] += 1;
-                return match self.sessions.related(self.tenants, found, mark.from_high, bytes) {
-                    Some((chain, version)) => {
-                        (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version)
-                    }
-                    None => {
-                        let tenant = self.sessions.table.get(found).map_or(0, |session| session.tenant);
-                        (Verdict::Rare(Rare::Drop(Drop::UndecidedError, tenant)), Flow::NONE, 0)
-                    }
-                };
-            }
-            Kind::Flow | Kind::First | Kind::Later => {
-                if mark.kind != Kind::Flow
-                    && let Some(tenant) = self.session_drops(found, Case::Fragments)
-                {
-                    return (Verdict::Rare(Rare::Drop(Drop::Fragment, tenant)), Flow::NONE, 0);
-                }
-                if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {
-                    return (Verdict::Pass(chain), flow, version);
-                }
-                let mut look = *look;
-                if found != NONE {
-                    let is_tcp = look.key.protocol() == IpProtocol::TCP.0;
-                    let is_syn = is_tcp && begins_connection(tcp_flags(packets, slot, F::IS_V6));
-                    let begins = self.tenants.get(place.tenant).is_some();
-                    let packet = (mark.from_high, bytes);
-                    if let Some((chain, version)) =
-                        self.sessions.stays(self.tenants, found, packet, (begins, is_syn))
-                    {
-                        return (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version);
-                    }
-                    // Of a tenant that is gone, or denied, and this one begins it anew. It may have been found by another key.
-                    let end = self.sessions.why_not(self.tenants, found);
-                    self.sessions.end(found, end);
-                    (look.key, look.mark) = read::<F>(packets, slot, place.context);
-                    look.hash = self.sessions.table.hash(&look.key);
-                }
-                return match self.first((place, interface), (packets, slot), &look) {
-                    Ok(passage) => passage,
-                    Err((reason, tenant)) => (Verdict::Rare(Rare::Drop(reason, tenant)), Flow::NONE, 0),
-                };
-            }
-            Kind::Error => (Case::UnrelatedErrors, Counter::Errors, Drop::UnrelatedError),
-            Kind::Fragment => (Case::Fragments, Counter::Fragments, Drop::Fragment),
-            Kind::Protocol => (Case::UnknownProtocol, Counter::Protocols, Drop::Protocol),
-            Kind::Short => (Case::TooShort, Counter::Short, Drop::TooShort),
-        };
-        // No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them.
-        let action = |tenant: &Tenant| match case {
-            Case::TooShort if tenant.asks_rules() => SlowAction::Drop,
-            _ => tenant.slow_path.action(case),
-        };
-        let passed = match self.tenants.get(place.tenant).map(action) {
-            Some(SlowAction::Drop) => {
-                return (Verdict::Rare(Rare::Drop(reason, place.tenant)), Flow::NONE, 0);
-            }
-            // From outside, whose it is isn't known before its datagram is.
-            Some(SlowAction::Handle) | None if case == Case::Fragments => {
-                return (Verdict::Rare(Rare::Fragment), Flow::NONE, 0);
-            }
-            Some(_) => counter,
-            None => Counter::Outside,
-        };
-        self.counts[passed as usize] += 1;
-        (PASS, Flow::NONE, 0)
-    }
-
-    /// The tenant of session `index`, where that has such packets dropped.
-    fn session_drops(&self, index: u32, case: Case) -> Option<u16> {
-        let number = self.sessions.table.get(index)?.tenant;
-        self.tenants.get(number).filter(|tenant| tenant.slow_path.drops(case)).map(|_| number)
-    }
-
-    /// The worker that has the flow, where that is another one.
-    #[inline(always)]
-    fn elsewhere(&self, key: &Key) -> Option<u32> {
-        (self.tenants.workers > 1).then(|| self.tenants.owner(key)).filter(|owner| *owner != self.worker)
-    }
-
-    /// A flow's first packet here: its session, or why it has none, and whose it would be.
-    fn first(
-        &mut self,
-        (place, interface): (Place, IfIndex),
-        (packets, slot): (&Packets, SlotId),
-        look: &Look<Mark>,
-    ) -> Result<Passage, (Drop, u16)> {
-        let mut number = place.tenant;
-        let mut tenant = self.tenants.get(number);
-        if let Some(owner) = tenant.filter(|owner| !owner.classes.is_empty()) {
-            // A later fragment has nothing of a transport header.
-            let is_later = look.mark.kind == Kind::Later;
-            let said = if is_later { (0, 0) } else { acl::first(packets, slot, &look.key) };
-            let question = classes::question(&look.key, look.mark.from_high, said);
-            let asking = &mut self.sessions.asking;
-            if let Some(class) = owner.class(self.tenants, &question, asking, |met| met.acl.count(met.rule)) {
-                (number, tenant) = (class, self.tenants.get(class));
-            }
-        }
-        if tenant.is_none() {
-            // From outside, hosts can be asked that are mapped.
-            number = self.tenants.mapped.tenant(&look.key, look.mark.from_high);
-            tenant = self.tenants.get(number).filter(|tenant| tenant.is_outside(interface));
-        }
-        let Some(tenant) = tenant else {
-            // It is nobody's.
-            self.counts[Counter::Outside as usize] += 1;
-            return Ok((PASS, Flow::NONE, 0));
-        };
-        if look.mark.kind != Kind::Flow && tenant.slow_path.drops(Case::Fragments) {
-            return Err((Drop::Fragment, number));
-        }
-        let flow = (look.key, look.hash, look.mark.from_high);
-        let at = (number, interface);
-        let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
-        let (session, new) = match begun {
-            Ok(begun) => begun,
-            Err(why) => {
-                tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-                if tenant.slow_path.action(Case::Overflow) == SlowAction::Pass {
-                    self.counts[Counter::Overflow as usize] += 1;
-                    return Ok((PASS, Flow::NONE, 0));
-                }
-                let reason = match why {
-                    NoRoom::Quota => Drop::Quota,
-                    NoRoom::Table => Drop::TableFull,
-                    NoRoom::Rate => Drop::Rate,
-                };
-                return Err((reason, number));
-            }
-        };
-        self.counts[Counter::Created as usize] += u64::from(new);
-        let passage = self.of_session(session, look, packets.meta(slot).len());
-        Ok(passage
-            .map_or((PASS, Flow::NONE, 0), |(chain, flow, version)| (Verdict::Pass(chain), flow, version)))
     }
 }

@@ -46,6 +46,7 @@ pub mod tenants;
 mod tests;
 mod translate;
 pub(crate) mod tuple;
+mod unusual;
 
 pub use classes::Class;
 pub use entry::{Direction, Session, State};

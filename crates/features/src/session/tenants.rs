@@ -158,12 +158,6 @@ impl Tenant {
         self.timeouts[timer as usize]
     }
 
-    /// Whether the service `acl` is asked about its sessions.
-    #[must_use]
-    pub fn asks_rules(&self) -> bool {
-        self.chain[0].has(super::acl::number())
-    }
-
     /// Whether an interface leads outside.
     #[must_use]
     pub fn is_outside(&self, interface: IfIndex) -> bool {
@@ -206,6 +200,8 @@ pub struct Tenants {
     /// Interfaces of engines, for tenants with the service `redirect`.
     pub engines: Sides,
     tenants: Vec<Option<Arc<Tenant>>>,
+    /// How many tenants each interface leads outside for.
+    outside: Vec<u16>,
     places: Vec<Option<Place>>,
 }
 
@@ -247,9 +243,26 @@ impl Tenants {
         if self.tenants.len() <= at {
             self.tenants.resize(at + 1, None);
         }
-        if at > 0 {
-            self.tenants[at] = tenant.map(Arc::new);
+        if at == 0 {
+            return;
         }
+        let before = core::mem::replace(&mut self.tenants[at], tenant.map(Arc::new));
+        for interface in before.iter().flat_map(|tenant| &tenant.outside) {
+            self.outside[usize::from(*interface)] -= 1;
+        }
+        for interface in self.tenants[at].iter().flat_map(|tenant| &tenant.outside) {
+            let interface = usize::from(*interface);
+            if self.outside.len() <= interface {
+                self.outside.resize(interface + 1, 0);
+            }
+            self.outside[interface] += 1;
+        }
+    }
+
+    /// Whether the interface leads outside for any tenant.
+    #[must_use]
+    pub fn is_outside(&self, interface: IfIndex) -> bool {
+        self.outside.get(usize::from(interface)).is_some_and(|tenants| *tenants > 0)
     }
 
     /// Whose packets the interface's are; `None`: nobody's, they are let alone.
@@ -271,6 +284,7 @@ impl Tenants {
     /// Removes all tenants with their mappings, and all that is said of interfaces; VIPs and lists of rules stay.
     pub fn clear(&mut self) {
         self.tenants.clear();
+        self.outside.clear();
         self.places.clear();
         self.mapped.clear();
         self.engines.clear();

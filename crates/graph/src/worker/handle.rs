@@ -146,6 +146,17 @@ impl Worker {
         self.mailbox.post(Box::new(command));
     }
 
+    /// Tells it to stop after its round, without waiting for that.
+    pub fn stop(&self) {
+        self.mailbox.stop();
+    }
+
+    /// Whether its last round has ended. It may still be letting go of what it has.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.mailbox.has_stopped() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Sends a packet into the graph, to the node that has attached itself to `inject` under `target`.
     pub fn inject(&self, target: u32, packet: OwnedPacket) {
         if let Some(injector) = &self.injector {

@@ -18,6 +18,8 @@ pub(super) struct Mailbox {
     /// Set when there are commands: the worker looks here each round, not at the lock.
     waiting: AtomicBool,
     stop: AtomicBool,
+    /// The worker has heard of it.
+    stopped: AtomicBool,
     wake: OwnedFd,
 }
 
@@ -35,6 +37,7 @@ impl Mailbox {
             commands: Mutex::default(),
             waiting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
@@ -48,6 +51,10 @@ impl Mailbox {
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.wake();
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     pub(super) fn wake(&self) {
@@ -110,6 +117,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
             }
         }
     }
+    mailbox.stopped.store(true, Ordering::Release);
 }
 
 fn take_commands(graph: &mut Graph, mailbox: &Mailbox) {

@@ -46,6 +46,14 @@ impl Inspect for EngineHandle {
         runtime::all(&self.shared)
     }
 
+    fn restart_helps(&self) -> Vec<u32> {
+        let pool = &self.shared.pool;
+        (0..pool.workers().len())
+            .filter(|worker| pool.post(*worker).helps())
+            .map(|worker| worker as u32)
+            .collect()
+    }
+
     fn drops(&self) -> Vec<DropCounter> {
         drops::all(&self.shared)
     }

@@ -2,12 +2,24 @@
 
 use api::v1::{self, SlowPathAction};
 use features::session::services::Chain;
-use features::session::{CASES, Case, SlowAction, SlowPath, order};
+use features::session::{CASES, Case, Midstream, SlowAction, SlowPath, order};
 
 use crate::model::{Flaw, fields};
 
 /// Services that a packet passes by where it has no session, and that are there so that none does.
-const GUARDS: [&str; 3] = ["nat", "acl", "redirect"];
+const GUARDS: [&str; 4] = ["nat", ACL, "redirect", "policer"];
+const ACL: &str = "acl";
+/// Is one where it takes no connection midway: what passes by it would be part of one.
+const TCP_CHECK: &str = "tcp-check";
+
+/// Those that a tenant has, in either direction.
+pub(super) fn guards(chain: [Chain; 2], midstream: Midstream) -> Vec<&'static str> {
+    let has = |service: &&str| {
+        order().number(service).is_some_and(|number| chain.iter().any(|services| services.has(number)))
+    };
+    let strict = (midstream != Midstream::Adopt).then_some(TCP_CHECK);
+    GUARDS.into_iter().chain(strict).filter(has).collect()
+}
 
 /// Reads what a client sent, beside the default that follows from `untracked`.
 ///
@@ -16,7 +28,7 @@ const GUARDS: [&str; 3] = ["nat", "acl", "redirect"];
 pub(super) fn parse(
     said: Option<&v1::SlowPath>,
     default: SlowPath,
-    chain: Chain,
+    guards: &[&str],
     has_classes: bool,
 ) -> Result<SlowPath, Flaw> {
     let Some(said) = said else { return Ok(default) };
@@ -31,9 +43,12 @@ pub(super) fn parse(
             let why = format!("nothing can {} them", action.name());
             return Err(Flaw::new(field, why).remedy(format!("take one of: {}", known.join(", "))));
         }
+        if action == SlowAction::Pass && case == Case::TooShort && guards.contains(&ACL) {
+            let why = "what hides its ports passes by the rules of the service acl";
+            return Err(Flaw::new(field, why).remedy("take drop, or leave acl out"));
+        }
         if action == SlowAction::Pass && case.passes_by_services() {
-            let has = |service: &&str| order().number(service).is_some_and(|number| chain.has(number));
-            if let Some(service) = GUARDS.iter().find(|service| has(service)) {
+            if let Some(service) = guards.first() {
                 let why = format!("what passes without a session passes by the service {service}");
                 return Err(Flaw::new(field, why).remedy(format!("take drop, or leave {service} out")));
             }

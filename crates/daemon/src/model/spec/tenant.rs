@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAction};
 use features::session::services::{Chain, ServiceError};
 use features::session::tenants::TIMERS;
-use features::session::{Midstream, SlowAction, SlowPath, order};
+use features::session::{Case, Midstream, SlowAction, SlowPath, order};
 
 use super::{RedirectSpec, slow_path};
 use crate::model::{Flaw, Name, fields};
@@ -118,9 +118,10 @@ impl TenantSpec {
         let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
         let drop_untracked = untracked == UntrackedAction::Drop;
-        let default = default_slow_path(drop_untracked);
+        let default = default_slow_path(drop_untracked, chain[0]);
+        let guards = slow_path::guards(chain, midstream);
         let slow_path =
-            slow_path::parse(tenant.slow_path.as_ref(), default, chain[0], !tenant.classes.is_empty())?;
+            slow_path::parse(tenant.slow_path.as_ref(), default, &guards, !tenant.classes.is_empty())?;
         Ok(Self {
             name: fields::name("name", &tenant.name)?,
             context,
@@ -168,7 +169,10 @@ impl TenantSpec {
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
             untracked: untracked.into(),
-            slow_path: slow_path::to_api(self.slow_path, default_slow_path(self.drop_untracked)),
+            slow_path: slow_path::to_api(
+                self.slow_path,
+                default_slow_path(self.drop_untracked, self.chain[0]),
+            ),
             midstream: match self.midstream {
                 Midstream::Adopt => MidstreamAction::Unspecified,
                 Midstream::Remove => MidstreamAction::Remove,
@@ -301,9 +305,12 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
     })
 }
 
-/// What is done where only `untracked` is said.
-const fn default_slow_path(drop_untracked: bool) -> SlowPath {
-    SlowPath::untracked(if drop_untracked { SlowAction::Drop } else { SlowAction::Pass })
+/// What is done where only `untracked` is said. No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them: where
+/// rules are asked, it never passes.
+fn default_slow_path(drop_untracked: bool, chain: Chain) -> SlowPath {
+    let path = SlowPath::untracked(if drop_untracked { SlowAction::Drop } else { SlowAction::Pass });
+    let asks_rules = order().number(ACL).is_some_and(|number| chain.has(number));
+    if asks_rules { path.with(Case::TooShort, SlowAction::Drop) } else { path }
 }
 
 /// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about

@@ -91,7 +91,9 @@ pub(super) fn publish(bench: &mut Bench, filters: &mut Filters, lists: &[&str]) 
 }
 
 fn filtering() -> Tenant {
-    Tenant { chain: [order().chain(["l4-lifecycle", "acl"]).unwrap(); 2], ..tenant() }
+    // As the tenant's default is where rules are asked.
+    let slow_path = SlowPath::default().with(Case::TooShort, SlowAction::Drop);
+    Tenant { chain: [order().chain(["l4-lifecycle", "acl"]).unwrap(); 2], slow_path, ..tenant() }
 }
 
 /// A network whose tenant asks the list "all".

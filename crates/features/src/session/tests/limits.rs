@@ -316,7 +316,10 @@ fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
 #[test]
 fn what_hides_its_ports_never_passes_where_rules_are_asked() {
     everywhere(|tier, text, node| {
-        let asked = Tenant { chain: [order().chain(["l4-lifecycle", "acl"]).unwrap(); 2], ..tenant() };
+        // As the tenant's default is where rules are asked.
+        let slow_path = SlowPath::default().with(Case::TooShort, SlowAction::Drop);
+        let chain = [order().chain(["l4-lifecycle", "acl"]).unwrap(); 2];
+        let asked = Tenant { chain, slow_path, ..tenant() };
         let mut bench = bench(tier, &[asked]);
         for name in ["short tcp", "tcp cut before its flags", "tcp from its flags on"] {
             dropped(&mut bench, text, name, &format!("{node} too-short"));

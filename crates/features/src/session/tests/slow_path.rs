@@ -1,6 +1,7 @@
 //! What isn't simply one of a session's packets, case by case, as the tenant says; packets made by scapy.
 
 use super::*;
+use wire::{Header, IpProtocol, Ipv4Header, U16};
 
 fn with(case: Case, action: SlowAction) -> Tenant {
     Tenant { slow_path: SlowPath::default().with(case, action), ..tenant() }
@@ -105,6 +106,75 @@ fn fragments_from_outside_are_their_sessions_tenants() {
     });
 }
 
+/// The packet, of an interface without link-layer headers, as the first fragment of a datagram or as what follows 24 bytes.
+fn fragment(text: &str, frame: &[u8], first: bool) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    if text == V4 {
+        let (header, _) = Ipv4Header::parse_mut(&mut frame).unwrap();
+        header.flags_fragment = U16::new(if first { 0x2000 } else { 3 });
+        header.checksum = U16::new(header.compute_checksum(&[]));
+        return frame;
+    }
+    let upper = core::mem::replace(&mut frame[6], IpProtocol::FRAGMENT.0);
+    let len = u16::from_be_bytes([frame[4], frame[5]]) + 8;
+    frame[4..6].copy_from_slice(&len.to_be_bytes());
+    frame.splice(40..40, [upper, 0, 0, if first { 1 } else { 3 << 3 }, 0, 0, 0, 7]);
+    frame
+}
+
+#[test]
+fn errors_in_fragments_are_fragments_too() {
+    everywhere(|tier, text, node| {
+        let error = packet(text, "error of a router");
+        let frame = fragment(text, &error.frame, true);
+        let mut bench = bench(tier, &[tenant()]);
+        pass(&mut bench, text, "udp");
+        let outcome = bench.run(error.rx_if, std::slice::from_ref(&frame), 1);
+        assert_eq!((outcome.sent.get(&2).map(Vec::len), count(&bench, node, "related-errors")), (Some(1), 1));
+        set_tenants(&mut bench, &[with(Case::Fragments, SlowAction::Drop)]);
+        let outcome = bench.run(error.rx_if, &[frame], 1);
+        assert_eq!(outcome.drops, [(format!("{node} fragment"), 1)].into());
+        pass(&mut bench, text, "error of a router");
+    });
+}
+
+/// What one tenant says of its own doesn't hold for another's answers that come by the same interface.
+#[test]
+fn fragments_of_an_interface_that_is_anothers_outside_are_handled_first() {
+    everywhere(|tier, text, node| {
+        let answer = packet(text, "udp answer");
+        let both = [true, false].map(|first| fragment(text, &answer.frame, first));
+        for action in [SlowAction::Pass, SlowAction::Drop] {
+            let other = Tenant { name: "blue".into(), outside: Vec::new(), ..with(Case::Fragments, action) };
+            let mut bench = bench(tier, &[tenant(), other]);
+            let key = bench.key::<Tenants>();
+            bench.publish(|draft| {
+                // The first one's outside is the other's inside.
+                draft.change(key, |all| all.set_place(3, Place { tenant: 2, context: 0 }));
+            });
+            pass(&mut bench, text, "udp");
+            for frame in &both {
+                let outcome = bench.run(3, std::slice::from_ref(frame), 1);
+                assert_eq!(outcome.sent.get(&2).map(Vec::len), Some(1), "{action:?}: {outcome:?}");
+            }
+            assert_eq!(one(&mut bench).session.packets(), [1, 2], "{action:?}");
+            assert_eq!(count(&bench, node, "passed-fragments"), 0);
+            // Those of nobody's session are as the interface's tenant says.
+            wait(&mut bench, 200);
+            assert!(seen(&mut bench).is_empty());
+            for frame in &both {
+                let outcome = bench.run(3, std::slice::from_ref(frame), 1);
+                let sent = outcome.sent.get(&2).map_or(0, Vec::len);
+                let dropped = outcome.drops.get(&format!("{node} fragment")).copied().unwrap_or(0);
+                assert_eq!((sent, dropped), if action == SlowAction::Pass { (1, 0) } else { (0, 1) });
+            }
+            assert!(seen(&mut bench).is_empty());
+            let passed = if action == SlowAction::Pass { 2 } else { 0 };
+            assert_eq!(count(&bench, node, "passed-fragments"), passed);
+        }
+    });
+}
+
 /// In any order and without waiting for the first: nobody asks what they belong to.
 #[test]
 fn fragments_pass_without_a_session_where_the_tenant_says_so() {
@@ -117,9 +187,19 @@ fn fragments_pass_without_a_session_where_the_tenant_says_so() {
         assert_eq!(count(&bench, node, "passed-fragments"), 2);
         let reassembly = node.replace("session-input", "sv-reassembly");
         assert_eq!(count(&bench, &reassembly, "fragments"), 0);
-        // A fragment of what has no sessions is that, and not a fragment.
+        // What has no sessions is that; of IPv4, all of its fragments say so. Of IPv6, later ones don't (RFC 8200 section 4.5).
         pass(&mut bench, text, "gre");
-        assert_eq!(count(&bench, node, "passed-protocols"), 1);
+        let mut frame = packet(text, "later fragment").frame;
+        if text == V4 {
+            let (header, _) = Ipv4Header::parse_mut(&mut frame[14..]).unwrap();
+            header.protocol = IpProtocol::GRE;
+            header.checksum = U16::new(header.compute_checksum(&[]));
+        } else {
+            frame[14 + 40] = IpProtocol::GRE.0;
+        }
+        assert_eq!(bench.run(2, &[frame], 1).sent.get(&3).map(Vec::len), Some(1));
+        let counts = ["passed-protocols", "passed-fragments"].map(|counter| count(&bench, node, counter));
+        assert_eq!(counts, if text == V4 { [2, 2] } else { [1, 3] });
     });
 }
 

@@ -86,6 +86,7 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
             ..tenant()
         },
         Tenant { slow_path: slow_path(|path| path.unknown_protocol = PASS), ..guarded("acl") },
+        Tenant { slow_path: slow_path(|path| path.overflow = PASS), ..guarded("tcp-check") },
         Tenant { classes: vec![class("voice", "blue"), class("web", "blue")], ..tenant() },
         redirected(&["redirect"], &["ids-b", "ids-a"]),
         redirected(&["l4-lifecycle", "redirect"], &["ids"]),
@@ -106,6 +107,10 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
     }
     let spec = TenantSpec::parse(&tenant()).unwrap();
     assert_eq!((spec.timeouts, spec.max_sessions), (DEFAULT_TIMEOUTS, DEFAULT_MAX_SESSIONS));
+    // Where rules are asked, what hides its ports is shown as it is done with.
+    let acl = TenantSpec::parse(&Tenant { untracked: UntrackedAction::Pass.into(), ..guarded("acl") });
+    let shown = slow_path::in_force(acl.unwrap().slow_path);
+    assert_eq!((shown.too_short, shown.unknown_protocol), (DROP, PASS));
     // What is said though it is the default is left out.
     let all = slow_path::in_force(SlowPath::default());
     assert_eq!(TenantSpec::parse(&Tenant { slow_path: Some(all), ..tenant() }).unwrap().to_api(), tenant());
@@ -154,6 +159,27 @@ fn flaws_name_their_field() {
         ),
         (
             Tenant { slow_path: slow_path(|path| path.fragments = PASS), ..guarded("acl") },
+            "slow_path.fragments",
+        ),
+        (
+            Tenant { slow_path: slow_path(|path| path.too_short = PASS), ..guarded("acl") },
+            "slow_path.too_short",
+        ),
+        (
+            Tenant {
+                reverse_services: vec!["policer".into()],
+                reverse_policer: "gold".into(),
+                slow_path: slow_path(|path| path.overflow = PASS),
+                ..tenant()
+            },
+            "slow_path.overflow",
+        ),
+        (
+            Tenant {
+                midstream: MidstreamAction::Remove.into(),
+                slow_path: slow_path(|path| path.fragments = PASS),
+                ..guarded("tcp-check")
+            },
             "slow_path.fragments",
         ),
         (
