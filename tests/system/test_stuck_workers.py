@@ -94,7 +94,7 @@ def test_quiverd_ends_for_a_worker_that_loops_and_all_is_there_again(lab_of):
     with a.start("ping", "-n", "-i", 0.05, "10.3.0.2"):
         loop(daemon.process.pid, "worker-1")
         assert daemon.process.wait() == -signal.SIGABRT
-    assert "quiverd ends, to be started anew: worker 1 has stood still for" in daemon.log(), daemon.log()[-2000:]
+    assert "quiverd ends, as after a panic: worker 1 has stood still for" in daemon.log(), daemon.log()[-2000:]
     daemon._keep()
     # As the service manager does.
     daemon.start()

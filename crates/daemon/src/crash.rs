@@ -19,6 +19,6 @@ pub fn abort_on_panic() {
 
 /// Ends the process likewise, for another reason than a panic. A core dump, where there are any, shows all threads.
 pub fn end(reason: &str) -> ! {
-    tracing::error!("quiverd ends, to be started anew: {reason}: please report this");
+    tracing::error!("quiverd ends, as after a panic: {reason}: please report this");
     process::abort();
 }

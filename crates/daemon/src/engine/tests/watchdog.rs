@@ -175,7 +175,7 @@ fn quiverd_ends_for_a_worker_that_does_not_go_on() {
     }
     let said = aborted("quiverd_ends_for_a_worker_that_does_not_go_on");
     assert!(said.contains("worker 1 has stood still for"), "{said}");
-    assert!(said.contains("quiverd ends, to be started anew: worker 1"), "{said}");
+    assert!(said.contains("quiverd ends, as after a panic: worker 1"), "{said}");
     assert!(said.contains("it runs, and its round has no end; wchan "), "{said}");
 }
 
@@ -193,5 +193,5 @@ fn an_engine_that_ends_does_not_wait_for_a_worker_that_stands_still() {
         return;
     }
     let said = aborted("an_engine_that_ends_does_not_wait_for_a_worker_that_stands_still");
-    assert!(said.contains("quiverd ends, to be started anew: worker 1 doesn't stop, "), "{said}");
+    assert!(said.contains("quiverd ends, as after a panic: worker 1 doesn't stop, "), "{said}");
 }
