@@ -9,6 +9,8 @@
 mod clocks;
 #[path = "clocks/links.rs"]
 mod links;
+#[path = "clocks/rate.rs"]
+mod rate;
 #[path = "clocks/six.rs"]
 mod six;
 #[path = "clocks/source.rs"]
@@ -24,14 +26,13 @@ use quiver_features::bridge::Bridges;
 use quiver_features::bridge::control::BridgeConfig;
 use quiver_features::interface::{Interface, InterfaceAddress, Interfaces, Layer2, LinkMode, Rpf};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, SplitRule, Via};
-use quiver_features::policer::{Action, INTERFACE_POLICER, Policed, Policers, Profile};
+use quiver_features::policer::{INTERFACE_POLICER, Policed, Policers};
 use quiver_features::port_split::WithoutPeer;
 use quiver_features::testing::Bench;
 use source::Source;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tables::mac::MacTable;
-use tables::policer::{Kind, Meter, Rates, Unit};
 use tunnels::{geneve_in, geneve_out, in_geneve, in_vxlan, vxlan_in, vxlan_out};
 use wire::ipv4::Ipv4Header;
 use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
@@ -173,23 +174,7 @@ fn rpf(bench: &mut Bench, _: &mut Forwarding) {
 
 /// A rate that all packets keep to.
 fn policer(bench: &mut Bench, _: &mut Forwarding) {
-    let rates = Rates {
-        kind: Kind::SingleRate,
-        unit: Unit::Bits,
-        committed: 100_000_000_000,
-        committed_burst: 1_000_000_000,
-        other: 0,
-        other_burst: 0,
-    };
-    let profile = Arc::new(Profile {
-        name: "cost".into(),
-        meter: or_exit(Meter::new(&rates)),
-        actions: [Action::Transmit, Action::Transmit, Action::Drop],
-        is_aware: false,
-        per_session: false,
-        version: 1,
-    });
-    let policed = Arc::new(Policed::new(&profile, Arc::default(), bench.now));
+    let policed = Arc::new(Policed::new(&rate::profile(), Arc::default(), bench.now));
     bench.chain("device-input", IN, &[INTERFACE_POLICER], "ethernet-input");
     let key = bench.key::<Policers>();
     bench.publish(|draft| draft.change(key, |all| all.set(IN, policed, true)));

@@ -14,6 +14,8 @@
 //! in the caches. A round takes the time that its packets take at ten million in a second, so that timers are due as in earnest.
 
 mod clocks;
+#[path = "clocks/rate.rs"]
+mod rate;
 
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
@@ -22,7 +24,7 @@ use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
-use quiver_features::policer::{Action, Policed, Profile};
+use quiver_features::policer::Policed;
 use quiver_features::session::nat::Pool;
 use quiver_features::session::tenants::{TIMERS, ticks_of_seconds};
 use quiver_features::session::{Place, Tenant, Tenants, order};
@@ -31,7 +33,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tables::policer::{Kind as MeterKind, Meter, Rates, Unit};
 use wire::checksum::update_u32;
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
@@ -323,7 +324,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         nat: Some(Arc::new(pool)),
         acls: Vec::new(),
         keep_sessions: false,
-        policers: [Some(Arc::new(policed(bench.now))), None],
+        policers: [Some(Arc::new(Policed::new(&rate::profile(), Arc::default(), bench.now))), None],
         redirect: None,
         occupancy: Arc::default(),
     };
@@ -337,27 +338,6 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
             all.set_place(2, Place { tenant: 0, context: 0 });
         });
     });
-}
-
-/// A rate that all packets keep to.
-fn policed(now: u64) -> Policed {
-    let rates = Rates {
-        kind: MeterKind::SingleRate,
-        unit: Unit::Bits,
-        committed: 100_000_000_000,
-        committed_burst: 1_000_000_000,
-        other: 0,
-        other_burst: 0,
-    };
-    let profile = Profile {
-        name: "cost".into(),
-        meter: or_exit(Meter::new(&rates)),
-        actions: [Action::Transmit, Action::Transmit, Action::Drop],
-        is_aware: false,
-        per_session: false,
-        version: 1,
-    };
-    Policed::new(&Arc::new(profile), Arc::default(), now)
 }
 
 /// A datagram of IPv6 to the server, 72 bytes.
