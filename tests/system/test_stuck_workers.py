@@ -1,14 +1,11 @@
 """Two workers, one of which stands still for good: it is named, the other goes on, and quiverd is started anew where that helps."""
 
-import http.client
 import signal
-import socket
 
 import pytest
 from lab import eventually
 from lab.laboratory import Laboratory
 from lab.looping import POSSIBLE, loop
-from lab.process import HANGS
 from lab.thread import stopped
 
 needs_x86 = pytest.mark.skipif(not POSSIBLE, reason="a thread is made to loop by x86-64's registers")
@@ -43,13 +40,8 @@ def three(lab):
 
 def health(daemon):
     """Status and words of /healthz."""
-    connection = http.client.HTTPConnection("quiver")
-    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.sock.settimeout(HANGS)
-    connection.sock.connect(str(daemon.metrics))
-    connection.request("GET", "/healthz")
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode()
+    status, _, words = daemon.fetch("/healthz")
+    return status, words
 
 
 def standstill(daemon):

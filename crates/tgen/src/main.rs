@@ -130,6 +130,12 @@ fn stop_signal() -> std::io::Result<Arc<AtomicBool>> {
 
 fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
     let clock = Clock::start();
+    if let Some(core) = options.peer_core.filter(|core| !placement::is_there(*core)) {
+        return Err(format!(
+            "can't measure the way to core {core} (--peer-core): there is none of that number"
+        )
+        .into());
+    }
     let stop = stop_signal()?;
     let mut links = Link::all(plan, &stop)?;
     let lanes = Lane::all(plan, &links)?;

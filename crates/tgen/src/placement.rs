@@ -118,13 +118,15 @@ pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
         echo.join().ok()??;
         Some(result)
     };
-    if !available(here) || !available(there) || here == there {
+    if !is_there(here) || !is_there(there) || here == there {
         return None;
     }
     measure()
 }
 
-fn available(core: usize) -> bool {
+/// Whether the machine has a core of that number.
+#[must_use]
+pub fn is_there(core: usize) -> bool {
     std::fs::metadata(format!("/sys/devices/system/cpu/cpu{core}")).is_ok()
 }
 

@@ -254,9 +254,10 @@ fn bad_arguments_are_named_with_what_would_be_right() {
 
 #[test]
 fn what_can_not_run_says_why() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--loop", "--buffer-size", "1"], "buffer size"),
         (&["--loop", "--core", "99999"], "99999"),
+        (&["--loop", "--core", "0", "--peer-core", "99999"], "--peer-core"),
         (&["--tx", "@nobody-listens-here", "--wait", "0.1"], "did not come up"),
         (&["--tx", "packet:no-such-device"], "no-such-device"),
     ];

@@ -141,16 +141,21 @@ class Daemon:
         """Packets dropped for a reason, at whatever node."""
         return sum(int(drop["packets"]) for (_, name), drop in self.drops().items() if name == reason)
 
-    def scrape(self):
-        """The metrics, as Prometheus would fetch them: content type and text."""
+    def fetch(self, path):
+        """What quiverd serves over HTTP, as Prometheus or a probe would ask for it: status, content type and text."""
         connection = http.client.HTTPConnection("quiver")
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.sock.settimeout(HANGS)
         connection.sock.connect(str(self.metrics))
-        connection.request("GET", "/metrics")
+        connection.request("GET", path)
         answer = connection.getresponse()
-        assert answer.status == 200
-        return answer.getheader("content-type"), answer.read().decode()
+        return answer.status, answer.getheader("content-type"), answer.read().decode()
+
+    def scrape(self):
+        """The metrics: content type and text."""
+        status, kind, text = self.fetch("/metrics")
+        assert status == 200
+        return kind, text
 
     def nodes(self):
         """Names of the graph's nodes."""
