@@ -83,7 +83,7 @@ def pod_behind(lab):
 
 
 def pod_behind6(lab):
-    """The same with addresses of IPv6: fd00:12::/64 behind the memif, of which Quiver must ask for each, fd00:14::2 the pod's."""
+    """The same with addresses of IPv6: fd00:12::/64 behind the memif, fd00:14::2 the pod's."""
     pod = lab.pod("kernel")
     pod.run("sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0")
     lab.daemon.apply(
@@ -96,10 +96,14 @@ def pod_behind6(lab):
 
 
 def memif6(lab, name, number):
-    """A routed memif server, fd00:<number>::1/64."""
+    """A routed memif server, fd00:<number>::1/64, and the first neighbour behind it, as `Laboratory.memif` has it.
+
+    A first SYN that waits for its neighbour would reach it beside its own repetition: a connection more than there is.
+    """
     return (
         f'[[interface]]\nname = "{name}"\naddresses = ["fd00:{number}::1/64"]\nmac = "{quiver_mac(number)}"\n'
         f'memif = {{ socket = "{lab.directory}/{name}", role = "server" }}\n'
+        f'[[neighbor]]\ninterface = "{name}"\naddress = "fd00:{number}::2"\nmac = "{peer_mac(number)}"\n'
     )
 
 
