@@ -36,6 +36,8 @@ CASES = {
     "memif-8996": (("memif",), "rounds", ("8996", "100")),
     "ip4": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "4")),
     "ip6": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "6")),
+    "ip4-long": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "4", "1", "long")),
+    "ip6-long": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "6", "1", "long")),
     "ip4-100k": (FEATURES, "forwarding_clocks", ("100000", "400", "avx2", "4")),
     "bridge": (FEATURES, "bridge_clocks", ("2", "400", "avx2")),
     "bridge-10k": (FEATURES, "bridge_clocks", ("10000", "400", "avx2")),
@@ -48,6 +50,7 @@ CASES = {
 COUNTED = {
     "memif-input": ("rounds::memif_input", ("memif-input",)),
     "memif-tx": ("rounds::memif_tx", ("memif-tx",)),
+    "ip-forward": ("<quiver_features::forward::ip_forward::IpForward as", ("ip-forward",)),
     "ethernet-input": ("<quiver_features::ethernet::ethernet_input::EthernetInput as", ("ethernet-input",)),
     "ip-input": ("<quiver_features::ip::input::Input<F> as", ("ip4-input", "ip6-input")),
     "ip-lookup": ("<quiver_features::ip::lookup::Lookup<F> as", ("ip4-lookup", "ip6-lookup")),

@@ -1,11 +1,13 @@
 //! What the forwarding nodes cost: TSC clocks per packet, node by node, for 64-byte packets in vectors of 256.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6] [next hops]
+//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6] [next hops] [long]
 //! ```
 //!
 //! Routes lie side by side (/24 and /48), and lead to the next hops (one by default, at most 200) in turn; `internet` instead of their
 //! number stands for an IPv6 table of the Internet's shape, whose packets go to half a million addresses.
+//!
+//! `long`: they go node by node, and not through `ip-forward`.
 //!
 //! Packets are made in memory and end in a sink, so that the figures are those of the nodes in a warm cache; what a port
 //! costs is measured with real ports.
@@ -38,11 +40,12 @@ fn main() {
     };
     let rounds = number(1).unwrap_or(20_000);
     let hops = number(4).unwrap_or(1).clamp(1, 200) as u8;
+    let way = if words.iter().any(|word| word == "long") { "ethernet-input" } else { "ip-forward" };
     let tiers = Tier::available().into_iter();
     for tier in tiers.filter(|tier| words.get(2).is_none_or(|only| only == tier.name())) {
         for v6 in [false, true] {
             if words.get(3).is_none_or(|only| (only == "6") == v6) && (v6 || shape != Shape::Internet) {
-                measure(tier, v6, shape, rounds, hops);
+                measure(tier, v6, shape, rounds, hops, way);
             }
         }
     }
@@ -57,7 +60,7 @@ enum Shape {
     Internet,
 }
 
-fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8) {
+fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8, way: &str) {
     let mut bench = Bench::new(tier);
     let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
     let address = |index: IfIndex, host: u8| -> IpAddr {
@@ -78,7 +81,7 @@ fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8) {
             addresses: Arc::new(vec![own]),
             ..Interface::default()
         };
-        bench.add_port(index, interface.clone(), "ethernet-input");
+        bench.add_port(index, interface.clone(), way);
         bench.chain("ip4-unicast", index, &[], "ip4-lookup");
         bench.chain("ip6-unicast", index, &[], "ip6-lookup");
         or_exit(forwarding.set_interface(index, Some(&interface)));

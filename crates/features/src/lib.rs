@@ -5,6 +5,7 @@
 //! | [`bridge`] | bridge domains and their routed legs |
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
+//! | [`forward`] | ordinary IP packets, forwarded in one step |
 //! | [`fragment`] | fragmentation |
 //! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
@@ -28,6 +29,7 @@
 pub mod bridge;
 pub mod cross_connect;
 pub mod ethernet;
+pub mod forward;
 pub mod fragment;
 pub mod icmp;
 pub mod interface;
@@ -55,6 +57,7 @@ use graph::publish::Schema;
 pub fn nodes() -> Vec<NodeSpec> {
     let mut nodes = Vec::new();
     nodes.extend_from_slice(ethernet::NODES);
+    nodes.extend_from_slice(forward::NODES);
     nodes.extend_from_slice(policer::NODES);
     nodes.extend_from_slice(vlan::NODES);
     nodes.extend_from_slice(tunnel::NODES);

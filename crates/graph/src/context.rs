@@ -73,6 +73,8 @@ pub struct Ctx<'a> {
     pub worker: usize,
     /// Packets that can still be received in this round (for input nodes).
     pub budget: usize,
+    /// A trace is on: what can be done at once is to be done node by node, so that each node is seen.
+    pub traced: bool,
     pub(crate) drop_capture: Option<&'a dyn DropCapture>,
     pub(crate) events: &'a EventSender,
     pub(crate) station: &'a mut Station,

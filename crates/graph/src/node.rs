@@ -221,6 +221,12 @@ impl NodeContext<'_> {
             .unwrap_or_else(|| panic!("node {} is not on arc {name}", self.plan.nodes[self.node].spec.name))
     }
 
+    /// Number of the arc of that name, for nodes that look at [`Arcs::chain`](crate::arc::Arcs::chain) without being on it.
+    #[must_use]
+    pub fn arc_number(&self, name: &str) -> Option<u16> {
+        self.plan.arc(name)
+    }
+
     /// Number of the member of arc `arc` that is called `name`, if there is one.
     #[must_use]
     pub fn member(&self, arc: &str, name: &str) -> Option<u8> {

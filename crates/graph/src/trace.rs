@@ -130,6 +130,12 @@ impl Tracer {
         !self.orders.is_empty() && self.orders.iter().any(|order| order.at(node))
     }
 
+    /// Whether packets are being picked, or are followed in this round.
+    #[inline(always)]
+    pub(crate) fn on(&self) -> bool {
+        !self.orders.is_empty() || self.active()
+    }
+
     #[inline(always)]
     pub(crate) fn active(&self) -> bool {
         !self.round.is_empty()

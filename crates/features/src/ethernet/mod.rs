@@ -3,7 +3,7 @@
 pub mod ethernet_input;
 mod ethertypes;
 pub mod l3_input;
-mod usual;
+pub(crate) mod usual;
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use graph::simd::Simd;
 use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
 /// Where an untouched frame begins and where its network header does.
-const L2: u16 = HEADROOM as u16;
-const L3: u16 = L2 + EthernetHeader::LEN as u16;
+pub(crate) const L2: u16 = HEADROOM as u16;
+pub(crate) const L3: u16 = L2 + EthernetHeader::LEN as u16;
 /// The bytes of a word that are a MAC address, where the word begins with one.
 const ADDRESS: u64 = u64::from_le_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
@@ -34,7 +34,7 @@ impl Usual {
     pub(super) fn take(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
         let like = self.shape.fits(simd, meta)
             && first_word(area) & self.look == self.address
-            && Self::ethertype(area) == self.ethertype;
+            && ethertype(area) == self.ethertype;
         if like {
             self.shape.apply(simd, meta);
         }
@@ -43,13 +43,8 @@ impl Usual {
 
     /// The ethertype, where the frame can be like others: it is where it was received, and has no tag.
     pub(super) fn untagged(meta: &Meta, area: &[u8; HEAD_AREA]) -> Option<EtherType> {
-        let ethertype = Self::ethertype(area);
+        let ethertype = ethertype(area);
         (meta.data == L2 && !ethertype.is_vlan()).then_some(ethertype)
-    }
-
-    #[inline(always)]
-    const fn ethertype(area: &[u8; HEAD_AREA]) -> EtherType {
-        EtherType::new(u16::from_be_bytes([area[HEADROOM + 12], area[HEADROOM + 13]]))
     }
 
     /// Untagged frames of interface `rx_if` and this ethertype went to `edge`: those to `mac` into the network layers, with
@@ -73,9 +68,9 @@ impl Usual {
             .expect(Field::End, L3..=HEAD_AREA as u16);
         (self.look, self.address) = (0, 0);
         self.shape = untouched;
-        if let Some(MacAddr([a, b, c, d, e, f])) = mac {
+        if let Some(mac) = mac {
             self.look = ADDRESS;
-            self.address = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+            self.address = word(mac);
             self.shape = untouched
                 .put(Field::L2, L2)
                 .put(Field::Data, L3)
@@ -84,6 +79,23 @@ impl Usual {
                 .put_flags(Flags::GROUP, Flags::OUR_MAC);
         }
     }
+}
+
+/// The ethertype of an untouched frame.
+#[inline(always)]
+pub(crate) const fn ethertype(area: &[u8; HEAD_AREA]) -> EtherType {
+    EtherType::new(u16::from_be_bytes([area[HEADROOM + 12], area[HEADROOM + 13]]))
+}
+
+/// The destination address of an untouched frame, as [`word`] makes one of an address.
+#[inline(always)]
+pub(crate) const fn destination(area: &[u8; HEAD_AREA]) -> u64 {
+    first_word(area) & ADDRESS
+}
+
+/// An address as the lower six bytes of a word.
+pub(crate) const fn word(MacAddr([a, b, c, d, e, f]): MacAddr) -> u64 {
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 #[inline(always)]

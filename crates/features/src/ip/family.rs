@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::fib::{Address, Fib};
 use wire::flow::{Ipv4Flow, Ipv6Flow};
-use wire::{Header, Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header, LinkType};
+use wire::{EtherType, Header, Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header, LinkType};
 
 /// Why a packet gets no further, where its sender may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub(crate) trait Family: Send + 'static {
 
     /// Packets that begin with the header.
     const LINK: LinkType;
+
+    /// Ethertype of frames that carry it.
+    const ETHERTYPE: EtherType;
 
     /// Length of the fixed part of the header in bytes.
     const HEADER: u16 = Self::Header::LEN as u16;
@@ -111,6 +114,7 @@ impl Family for V4 {
     type Bytes = [u8; Ipv4Header::LEN];
 
     const LINK: LinkType = LinkType::IPV4;
+    const ETHERTYPE: EtherType = EtherType::IPV4;
 
     #[inline(always)]
     fn bytes_at(area: &[u8; HEAD_AREA], at: u16) -> Option<&Self::Bytes> {
@@ -181,6 +185,7 @@ impl Family for V6 {
     type Bytes = [u8; Ipv6Header::LEN];
 
     const LINK: LinkType = LinkType::IPV6;
+    const ETHERTYPE: EtherType = EtherType::IPV6;
 
     #[inline(always)]
     fn bytes_at(area: &[u8; HEAD_AREA], at: u16) -> Option<&Self::Bytes> {

@@ -67,7 +67,7 @@ pub fn follow(
         match hop.kind {
             NextHopKind::Group => {
                 let symmetric = fibs.get(table).is_some_and(|vrf| vrf.symmetric_hash);
-                id = hops.choose(hop, packet.hash(symmetric).rotate_right(8 * step as u32));
+                id = hops.choose_at(hop, packet.hash(symmetric), step);
             }
             NextHopKind::LookupIn => {
                 table = hop.vrf;

@@ -34,7 +34,7 @@ graph::drops! {
 }
 
 /// Groups and VRFs that a packet is led through at most.
-const MAX_STEPS: usize = 8;
+pub(crate) const MAX_STEPS: usize = 8;
 
 /// One worker's instance.
 pub(crate) struct Lookup<F: Family> {
@@ -179,9 +179,7 @@ impl<F: Family> Lookup<F> {
                 NextHopKind::Group => {
                     let symmetric =
                         fibs.get(ctx.packets.meta(slot).table).is_some_and(|vrf| vrf.symmetric_hash);
-                    // Bits that have chosen once would choose the same way in the next group: take others.
-                    let hash = flow_hash::<F>(ctx.packets, slot, symmetric).rotate_right(8 * step as u32);
-                    id = hops.choose(hop, hash);
+                    id = hops.choose_at(hop, flow_hash::<F>(ctx.packets, slot, symmetric), step);
                 }
                 NextHopKind::LookupIn => {
                     let Some(vrf) = fibs.get(hop.vrf) else { return ctx.drop(slot, Drop::NoVrf) };

@@ -162,6 +162,14 @@ impl NextHops {
         ways.into_iter().flatten().any(|id| self.get(id).tx_if == interface)
     }
 
+    /// The member of group `group` for a flow that has been led through `step` groups before. Bits that have chosen once would choose the same
+    /// way in the next group: others are taken.
+    #[must_use]
+    #[inline]
+    pub fn choose_at(&self, group: &NextHop, flow_hash: u32, step: usize) -> u32 {
+        self.choose(group, flow_hash.rotate_right(8 * step as u32))
+    }
+
     /// The member of group `group` for a flow.
     #[must_use]
     #[inline]

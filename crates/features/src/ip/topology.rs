@@ -77,13 +77,18 @@ fn routes(v6: bool) -> Vec<(u16, Prefix, Vec<Path>)> {
     ]
 }
 
-/// Sets the network up on a bench and returns its control side.
+/// Sets the network up on a bench, node by node, and returns its control side.
 pub(crate) fn set_up(bench: &mut Bench, small_mtu: u16) -> Forwarding {
+    set_up_at(bench, small_mtu, "ethernet-input")
+}
+
+/// The same with another node that Ethernet frames come to.
+pub(crate) fn set_up_at(bench: &mut Bench, small_mtu: u16, ethernet: &str) -> Forwarding {
     let mut forwarding = Forwarding::new(&bench.plan.schema).unwrap();
     forwarding.create_vrf(1, "blue", false).unwrap();
     for index in 1..=6 {
         let interface = interface(index, small_mtu);
-        let input = if index == 3 { "l3-input" } else { "ethernet-input" };
+        let input = if index == 3 { "l3-input" } else { ethernet };
         bench.add_port(index, interface.clone(), input);
         for arc in ["ip4", "ip6"] {
             bench.chain(&format!("{arc}-unicast"), index, &[], &format!("{arc}-lookup"));

@@ -13,11 +13,15 @@ pub(super) const fn length(header: &[u8; Ipv4Header::LEN]) -> u32 {
 /// whole packet, goes from and to unicast addresses, and its checksum is right.
 #[inline(always)]
 pub(super) fn passes(header: &[u8; Ipv4Header::LEN]) -> bool {
-    let [first, second] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|n| header[at + n])));
-    let last = u32::from_le_bytes([header[16], header[17], header[18], header[19]]);
+    let (words, last) = header.as_chunks::<8>();
+    let (&[first, second], Some(last)) = (words, last.first_chunk()) else { return false };
+    let [first, second] = [first, second].map(u64::from_le_bytes);
+    let last = u32::from_le_bytes(*last);
+    // Octets of the words, not of the header: the compiler would load a word byte by byte that it has a byte of already.
+    let [src, dst] = [(second >> 32) as u8, last as u8];
     first & (OFFSET | 0xff) == Ipv4Header::VERSION_IHL as u64
         && length(header) >= Ipv4Header::LEN as u32
-        && UNICAST[usize::from(header[12])] & UNICAST[usize::from(header[16])] != 0
+        && UNICAST[usize::from(src)] & UNICAST[usize::from(dst)] != 0
         && adds_up(first, second, last)
 }
 

@@ -24,9 +24,9 @@ impl Ends {
     /// | port, cross-connected | `cross-connect` | `port_output` |
     /// | port, IP mode | `l3-input` | `port_output` |
     /// | port, bridge member | `bridge-input` | `port_output` |
-    /// | port, otherwise | `ethernet-input` | `port_output` |
+    /// | port, otherwise | `ip-forward` | `port_output` |
     /// | VLAN sub-interface | – (the parent's frames come to it) | `vlan-output` |
-    /// | tunnel | as of a port | `vxlan-output`, `geneve-output` |
+    /// | tunnel | as of a port, but `ethernet-input` instead of `ip-forward` | `vxlan-output`, `geneve-output` |
     /// | BVI | `ethernet-input` | `bvi-output` |
     /// | other interface without port | – | – |
     ///
@@ -51,7 +51,8 @@ impl Ends {
             (_, Layer2::CrossConnect { .. }) => "cross-connect",
             (LinkMode::Ip, _) => "l3-input",
             (LinkMode::Ethernet, Layer2::Bridge { .. }) => "bridge-input",
-            (LinkMode::Ethernet, Layer2::None) => "ethernet-input",
+            (LinkMode::Ethernet, Layer2::None) if interface.tunnel.is_some() => "ethernet-input",
+            (LinkMode::Ethernet, Layer2::None) => "ip-forward",
         };
         Self { device_input: Some(input), interface_output: port_output }
     }
@@ -135,7 +136,7 @@ mod tests {
             (geneve, None, Some("l3-input"), Some("geneve-output")),
             (Interface { up: false, ..up.clone() }, TX, None, None),
             (Interface { exists: false, ..up.clone() }, TX, None, None),
-            (up.clone(), TX, Some("ethernet-input"), TX),
+            (up.clone(), TX, Some("ip-forward"), TX),
             (ip.clone(), TX, Some("l3-input"), TX),
             (Interface { layer2: cross, ..up.clone() }, TX, Some("cross-connect"), TX),
             (Interface { layer2: cross, ..ip }, TX, Some("cross-connect"), TX),
