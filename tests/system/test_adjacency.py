@@ -81,7 +81,7 @@ def test_both_workers_count_and_equal_cost_ways_come_to_what_was_sent(routers, d
     assert by_b > 100 and by_c > 100
     assert sum(size for _, size in counted()) == 400 * (14 + 20 + 8 + 32)
     rewritten = [
-        sum(int(node.get("packets", 0)) for node in worker.get("nodes", []) if node["name"] == "ip4-rewrite")
+        sum(int(node.get("packets", 0)) for node in worker.get("nodes", []) if node["name"] == "ip-forward")
         for worker in daemon.show("runtime")["workers"]
     ]
     assert len(rewritten) == 2 and min(rewritten) > 50, rewritten

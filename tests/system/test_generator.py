@@ -70,7 +70,7 @@ def test_each_worker_makes_and_takes_its_half(daemon):
     eventually(lambda: daemon.counter("hole", "tx_unicast") == 100_000, lambda: daemon.show("interface"))
     counters = daemon.interface("gen")["counters"]
     assert (counters["rx_packets"], counters["rx_bytes"]) == (100_000, 100_000 * SIZE)
-    for node in ("generator-input", "ip4-lookup", "ip4-rewrite"):
+    for node in ("generator-input", "ip-forward"):
         assert packets_by_worker(daemon, node) == {0: 50_000, 1: 50_000}, node
     assert not daemon.drops(), daemon.drops()
 

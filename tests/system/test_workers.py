@@ -93,7 +93,7 @@ def test_flows_of_a_tap_come_by_both_workers(two, daemon):
         seen = [there.expect(lambda f: UDP in f and bytes(f[UDP].payload) == b"both", "packet") for _ in sent]
     flows = {(f[IP].src, f[UDP].sport) for f in seen}
     assert len(flows) == len(sent), "each has come once"
-    by_worker = packets_by_worker(daemon, "ip4-rewrite")
+    by_worker = packets_by_worker(daemon, "ip-forward")
     assert sum(by_worker.values()) >= len(sent) and all(count >= 20 for count in by_worker.values()), by_worker
     assert daemon.counter("b", "tx_packets") >= len(sent)
     assert daemon.counter("b", "tx_drops") == 0, daemon.drops()
