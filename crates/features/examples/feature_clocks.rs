@@ -33,7 +33,10 @@ use source::Source;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tables::mac::MacTable;
-use tunnels::{geneve_in, geneve_out, in_geneve, in_vxlan, vxlan_in, vxlan_out};
+use tunnels::{
+    geneve_in, geneve_in6, geneve_out, in_geneve, in_geneve6, in_vxlan, in_vxlan6, vxlan_in, vxlan_in6,
+    vxlan_out,
+};
 use wire::ipv4::Ipv4Header;
 use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
 
@@ -86,6 +89,8 @@ const CASES: &[Case] = &[
     case("geneve-out", &["geneve-output"], udp, geneve_out),
     case("vxlan-in", &["ip4-local", "ip4-vxlan-input"], in_vxlan, vxlan_in),
     case("geneve-in", &["ip4-local", "ip4-geneve-input"], in_geneve, geneve_in),
+    case("vxlan-in6", &["ip6-local", "ip6-vxlan-input"], in_vxlan6, vxlan_in6),
+    case("geneve-in6", &["ip6-local", "ip6-geneve-input"], in_geneve6, geneve_in6),
 ];
 
 fn main() {

@@ -46,8 +46,22 @@ fn dual(index: IfIndex) -> Interface {
     Interface { addresses: Arc::new(vec![own]), ..interface(index) }
 }
 
+/// Both ends of a tunnel: ours, and the station.
+pub fn ends() -> (Ipv6Addr, Ipv6Addr) {
+    (address(IN, 1), station())
+}
+
+/// A datagram from the station to us: the UDP header, whose checksum isn't there yet, and what follows.
+pub fn summed(content: &[u8]) -> Vec<u8> {
+    let (len, mut content) = (content.len(), content.to_vec());
+    let header = Ipv6Header::new(station(), address(IN, 1), IpProtocol::UDP, 64, len as u16);
+    let sum = header.pseudo_header(IpProtocol::UDP, len as u32).plus(Partial::of(&content));
+    content[6..8].copy_from_slice(&sum.checksum().to_be_bytes());
+    ip(address(IN, 1), IpProtocol::UDP, 64, &content)
+}
+
 /// The network of IPv4, by IPv6.
-fn network(bench: &mut Bench, forwarding: &mut Forwarding) {
+pub fn network(bench: &mut Bench, forwarding: &mut Forwarding) {
     for index in [IN, OUT, THIRD] {
         bench.set_interface(index, dual(index));
         bench.chain("ip6-unicast", index, &[], "ip6-lookup");
