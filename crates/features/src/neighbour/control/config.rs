@@ -32,6 +32,9 @@ pub struct Config {
     pub announcements: u8,
     /// Time between two of them (ANNOUNCE_INTERVAL).
     pub announce: u64,
+    /// How long after its link has come up an interface is quiet: a peer that has just connected has no buffers ready yet, and
+    /// what is said then is lost.
+    pub settle: u64,
     /// Least time between two defences of an own address (DEFEND_INTERVAL of RFC 5227).
     pub defend: u64,
 }
@@ -50,6 +53,7 @@ impl Default for Config {
             failed: 3 * SECOND,
             announcements: 2,
             announce: 2 * SECOND,
+            settle: SECOND / 10,
             defend: 10 * SECOND,
         }
     }

@@ -81,20 +81,22 @@ impl Neighbours {
         }
     }
 
-    /// An interface's link has come up, a peer has connected: own addresses are announced to whoever is there now.
+    /// An interface's link has come up, a peer has connected: a moment later own addresses are announced to whoever is there.
     pub fn link_up(&mut self, now: u64, index: IfIndex) {
         let own: Vec<IpAddr> = self.links.0.get(&index).into_iter().flat_map(Link::own).collect();
         self.announcements.retain(|(_, of, ..)| *of != index);
-        for address in own {
-            self.announce(now, index, address, self.config.announcements);
+        let at = now + self.config.settle;
+        if self.config.announcements > 0 {
+            self.announcements.extend(own.into_iter().map(|own| (at, index, own, self.config.announcements)));
         }
-        // What was asked before may have found nobody: those that are asked are asked anew, and at once.
+        // What was asked before may have found nobody: those that are asked are asked anew.
         for (_, id) in self.table.of_interface(index) {
             if let Some(entry) = self.table.get_mut(id)
                 && matches!(entry.state, State::Incomplete | State::Probe)
             {
                 entry.sent = 0;
-                self.solicit(id, now);
+                let state = entry.state;
+                self.table.set_state(id, state, now, Some(at));
             }
         }
     }
