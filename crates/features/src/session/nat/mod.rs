@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the first one of a session that leads outside | its source is given an address and a port of the tenant's pool, or those that it is mapped to: from now on the session is found by these, too |
 //! | the first one from outside to what a host inside is mapped to | its destination is replaced by the host |
-//! | the first one from inside to that | both are replaced |
+//! | the first one from inside to that, or from outside where that is mapped twice | both are replaced |
 //! | from inside, of such a session | what was replaced is |
 //! | from outside, to that address and port | it is replaced back |
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
@@ -299,6 +299,7 @@ fn wish(
         (None, false) => way(tenant, fibs, hops, table, remote.0.ip()),
     };
     let mapped = || mappings.and_then(|mappings| mappings.outward(protocol, host));
-    let source = if from_outside { Some(host) } else { mapped() };
+    let twice = || mappings.is_some_and(|mappings| mappings.is_twice(protocol, remote));
+    let source = if from_outside { (!twice()).then_some(host) } else { mapped() };
     (leads, Wish { source, responder: meant.unwrap_or(remote) })
 }
