@@ -25,6 +25,8 @@ mappings = [
   { inside = "10.1.0.2", outside = "192.0.2.5" },
   { inside = "10.3.0.2", outside = "10.2.0.1", outside_port = 8080, inside_port = 80 },
   { inside = "10.3.0.2", outside = "10.2.0.1", outside_port = 5353, protocol = "udp" },
+  { inside = "10.3.0.2", outside = "10.2.0.1", outside_port = 7777, protocol = "udp", twice = true },
+  { inside = "10.3.0.2", outside = "10.2.0.1", outside_port = 7778, twice = true },
 ]
 """
 POOL = f'[[nat_pool]]\nname = "out"\naddresses = ["192.0.2.0/30"]\n{MAPPINGS}'
@@ -126,6 +128,42 @@ def test_a_port_is_mapped_for_its_protocol_alone(three, daemon):
     b.must_ping("10.2.0.1")
 
 
+def test_who_asks_twice_is_seen_with_the_pool_s_address(three, daemon):
+    """So c answers, though it knows a way to nobody but the pool."""
+    b, c = three["b"], three["c"]
+    c.ip("route", "del", "default")
+    c.ip("route", "add", "192.0.2.0/30", "via", "10.3.0.1")
+    pool = {f"192.0.2.{host}" for host in range(4)}
+    with made(c, bind=("10.3.0.2", 7777)) as server:
+        for _ in range(8):
+            with made(b) as client:
+                client.sendto(b"x" * 1400, ("10.2.0.1", 7777))
+                _, asker = server.recvfrom(2000)
+                assert asker[0] in pool, asker
+                server.sendto(b"y", asker)
+                assert client.recvfrom(10) == (b"y", ("10.2.0.1", 7777))
+    with made(c, socket.SOCK_STREAM, bind=("10.3.0.2", 7778)) as server, made(b, socket.SOCK_STREAM) as client:
+        server.listen(1)
+        client.connect(("10.2.0.1", 7778))
+        connection, peer = server.accept()
+        assert peer[0] in pool, peer
+        connection.sendall(b"hello")
+        assert client.recv(10) == b"hello"
+        connection.close()
+    seen = daemon.json("show", "session", "--port", "7777")["sessions"]
+    assert seen and all(one["initiator"] == "10.2.0.2" and one["backend"] == "10.3.0.2" for one in seen), seen
+    text = daemon.cli("explain", "10.2.0.2:4000", "10.2.0.1:7777", "udp").stdout
+    assert "by a mapping of whom it asks, and a port of the pool" in text, text
+    # Nobody listens there: the host's error comes to who asked.
+    with made(b) as client:
+        client.connect(("10.2.0.1", 7777))
+        with pytest.raises(ConnectionRefusedError):
+            for _ in range(100):
+                client.send(b"x")
+                time.sleep(0.1)
+    assert not [reason for node, reason in daemon.drops() if node == "nat"], daemon.drops()
+
+
 def test_hosts_inside_reach_each_other_by_what_they_are_outside(three, daemon):
     a, c = three["a"], three["c"]
     with made(a, socket.SOCK_STREAM, bind=("10.1.0.2", 7000)) as server:
@@ -219,6 +257,7 @@ def test_what_makes_no_sense_is_refused_by_name(lab, daemon):
          "mappings[0].outside", "overlaps"),
         (one.replace(" }]", ' }, { inside = "10.1.0.3", outside = "192.0.2.5" }]'), "mappings[1].outside", "mapped already"),
         (one + tenants, "nat_pool", "has mappings"),
+        (one.replace(" }]", ", twice = true }]"), "mappings[0].twice", "no addresses"),
     ):  # fmt: skip
         status, outcomes, errors = daemon.offer(toml)
         text = f"{outcomes} {errors}"

@@ -77,7 +77,7 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         ports_per_host: compiled.ports_per_host().unwrap_or_default(),
         tenants,
         size: compiled.size(),
-        translations: pool.figures.translations.load(Ordering::Relaxed),
+        translations: pool.figures.translations(),
         created: pool.figures.created.load(Ordering::Relaxed),
         exhausted: pool.figures.exhausted.load(Ordering::Relaxed),
         mappings: spec.to_api().mappings,

@@ -7,12 +7,12 @@ pub use super::onward::RESUMES;
 pub use super::services::{SERVICES_ARC, Service, ServiceError};
 pub use super::serving::Verdict;
 
-use super::entry::{Direction, Session};
+use super::entry::{Direction, Marks, Session};
 use super::services::Order;
 use super::serving::{COUNTERS, Serve, Serving, Visit};
 use super::tenants::Tenant;
 use super::tuple::transport_at;
-use super::{ORDER, SERVICES, direct_return};
+use super::{ORDER, SERVICES, direct_return, order, tcp_check};
 use graph::{Feature, Node, NodeContext};
 use tables::session::Endpoint;
 use wire::IpProtocol;
@@ -21,6 +21,20 @@ use wire::IpProtocol;
 pub trait Custom: Send + 'static {
     /// What becomes of a packet.
     fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Verdict;
+}
+
+/// A service that another one may put on the chains of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insertable(pub(super) u8);
+
+impl Insertable {
+    /// The service of that name; `None` where there is none that tenants could name. For where a node is made: packets have no time for names.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let order = order();
+        order.chain([name]).ok()?;
+        order.number(name).map(Self)
+    }
 }
 
 /// A packet at its session.
@@ -106,6 +120,24 @@ impl Packet<'_, '_> {
     /// No packet of the session comes to this service any more, of neither direction, until its tenant changes.
     pub fn leave_session(&mut self) {
         self.0.session.retire(self.0.me);
+    }
+
+    /// Puts a service behind this one on both of the session's chains, until its tenant changes: it sees this packet, and all that come later. False where it
+    /// comes before this one, or packets of the session are dropped: then nothing changes.
+    ///
+    /// What the service needs of a tenant (a pool, lists, an engine) has to be the tenant's. `tcp-check` takes a connection that has begun for one whose beginning it
+    /// hasn't seen, and follows it.
+    pub fn insert_service(&mut self, Insertable(service): Insertable) -> bool {
+        let session = &mut *self.0.session;
+        if service <= self.0.me || session.chain.iter().any(|chain| chain.block().is_some()) {
+            return false;
+        }
+        let is_new = !session.chain[0].has(service);
+        if is_new && order().number(tcp_check::SERVICE.node.name) == Some(service) {
+            session.marks.put(Marks::UNCHECKED, true);
+        }
+        session.chain = session.chain.map(|chain| chain.with(service));
+        true
     }
 
     /// Adds one to a counter of the service's node.

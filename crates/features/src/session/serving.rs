@@ -67,6 +67,8 @@ pub(super) enum Entry {
 pub(super) struct Arrival<'a> {
     pub(super) packets: &'a Packets,
     pub(super) slot: SlotId,
+    /// The packet's place in its vector.
+    pub(super) at: usize,
     pub(super) session: u32,
     pub(super) sessions: &'a mut Sessions,
     pub(super) tenants: &'a Tenants,
@@ -333,7 +335,7 @@ impl<S: Serve> Serving<S> {
     fn enter(
         &mut self,
         packets: &Packets,
-        slot: SlotId,
+        (at, slot): (usize, SlotId),
         flow: Flow,
         sessions: &mut Sessions,
         here: &Here<'_>,
@@ -345,6 +347,7 @@ impl<S: Serve> Serving<S> {
         let mut arrival = Arrival {
             packets,
             slot,
+            at,
             session,
             sessions,
             tenants,
@@ -430,7 +433,7 @@ impl<S: Serve> Serving<S> {
             return Err(reason);
         }
         if S::ENTERS && S::wants(session) {
-            if let Some(done) = self.enter(packets, slot, flow, sessions, here) {
+            if let Some(done) = self.enter(packets, (at, slot), flow, sessions, here) {
                 return done;
             }
             (handle, key, session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;

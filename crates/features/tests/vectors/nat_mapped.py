@@ -4,7 +4,7 @@
 Run:  /usr/bin/python3 crates/features/tests/vectors/nat_mapped.py > crates/features/tests/vectors/nat_mapped.txt
 
 The topology is that of `src/ip/topology.rs`. Hosts A and C are inside (interface 2), host B is behind interface 3, which has no link-layer headers. A is seen
-as 192.0.2.5, C's TCP port 80 as 8080 of 192.0.2.6, all others by port 50000 of 192.0.2.1. All checksums are scapy's, worked out anew.
+as 192.0.2.5, C's TCP port 80 as 8080 of 192.0.2.6, all others by port 50000 of 192.0.2.1, and so is who asks C's UDP port 53, which is 5353 of 192.0.2.6. All checksums are scapy's, worked out anew.
 """
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -83,11 +83,16 @@ both("from another port", (2, (C, 81), (POOL, 50000)), (3, (B, 4000), (B, 4000))
 both("hairpin", (2, (C, 5000), (POOL, 50000)), (2, (A_OUTSIDE, 53), (A, 53)), udp)
 both("mapped hairpin", (2, (A, 5000), (A_OUTSIDE, 5000)), (2, (C_OUTSIDE, 8080), (C, 80)), syn)
 both("to itself", (2, (A, 5001), (A_OUTSIDE, 5001)), (2, (A_OUTSIDE, 53), (A, 53)), udp)
+both("twice", (3, (B, 40001), (POOL, 50000)), (2, (C_OUTSIDE, 5353), (C, 53)), udp)
 quoted = (B, A, 63, udp(40001, 53, False)), (B, A_OUTSIDE, 63, udp(40001, 53, False))
 error("error of the host", ((2, A, B), (3, A_OUTSIDE, B)), *quoted)
 error("error of an inside router", ((2, INSIDE_ROUTER, B), (3, A_OUTSIDE, B)), *quoted)
 quoted = (A_OUTSIDE, B, 63, udp(53, 40001, True)), (A, B, 63, udp(53, 40001, True))
 error("error about its answer", ((3, ROUTER, A_OUTSIDE), (2, ROUTER, A)), *quoted)
+quoted = (POOL, C, 63, udp(50000, 53, False)), (B, C_OUTSIDE, 63, udp(40001, 5353, False))
+error("error of the host that is asked twice", ((2, C, POOL), (3, C_OUTSIDE, B)), *quoted)
+quoted = (C_OUTSIDE, B, 63, udp(5353, 40001, True)), (C, POOL, 63, udp(53, 50000, True))
+error("error about its answer, twice", ((3, ROUTER, C_OUTSIDE), (2, POOL, C)), *quoted)
 row("nobody's port", 3, ip(B, C_OUTSIDE, 64, syn(40001, 8081, False)), 3, ip(B, C_OUTSIDE, 63, syn(40001, 8081, False)))
 
 # ESP has an SPI each way, and addresses alone are replaced.

@@ -46,6 +46,12 @@ impl<V: Copy + Default> SessionTable<V> {
         if self.find(&key, hash).is_some() {
             return Err(Taken);
         }
+        Ok(self.add_vacant_alias(session, (key, hash), turned))
+    }
+
+    /// The same with a key of that hash, of which is known that nothing is found by it ([`is_vacant`](Self::is_vacant)): nobody looks again.
+    pub fn add_vacant_alias(&mut self, session: Handle, (key, hash): (Key, u32), turned: bool) -> u32 {
+        debug_assert!(hash == self.hash(&key) && self.find(&key, hash).is_none(), "a session has that key");
         self.grow();
         let fresh = Alias { key, session, next: NONE, turned };
         let at = self.free_alias;
@@ -58,7 +64,7 @@ impl<V: Copy + Default> SessionTable<V> {
             (self.aliases.len() - 1) as u32 | FIRST
         };
         self.buckets.insert(hash, number);
-        Ok(number)
+        number
     }
 
     /// Makes the session not be found by that key any more.

@@ -117,6 +117,9 @@ impl NatPoolSpec {
             text => Some(deterministic(Ipv4Span::parse("deterministic", text)?, &addresses, first..=last)?),
         };
         let mappings = mappings(&pool.mappings, &addresses, &(first..=last))?;
+        if deterministic.is_some() || addresses.is_empty() {
+            none_is_twice(&pool.mappings, addresses.is_empty())?;
+        }
         Ok(Self {
             name: fields::name("name", &pool.name)?,
             addresses,
@@ -167,6 +170,7 @@ fn mapping_to_api(mapping: &Mapping) -> NatMapping {
         outside_port: seen.into(),
         inside_port: if own == seen { 0 } else { own.into() },
         protocol: if udp { NatProtocol::Udp } else { NatProtocol::Unspecified }.into(),
+        twice: mapping.twice,
     }
 }
 
@@ -179,7 +183,7 @@ fn mappings(
     for (index, one) in said.iter().enumerate() {
         let place = |field: &str| format!("mappings[{index}].{field}");
         let mapping = mapping(one, place)?;
-        let Mapping { inside, outside, port } = mapping;
+        let Mapping { inside, outside, port, .. } = mapping;
         let (seen, ours) = (host(outside), addresses.iter().find(|span| span.overlaps(host(outside))));
         if let Some(span) = ours
             && port.is_none_or(|(_, _, seen)| ports.contains(&seen))
@@ -219,6 +223,20 @@ fn mappings(
     Ok(all)
 }
 
+/// Who asks from outside has no share of such a pool.
+fn none_is_twice(mappings: &[NatMapping], has_no_addresses: bool) -> Result<(), Flaw> {
+    let Some(index) = mappings.iter().position(|mapping| mapping.twice) else { return Ok(()) };
+    let (what, remedy) = if has_no_addresses {
+        ("the pool has no addresses that who asks could be seen with", "say some in `addresses`")
+    } else {
+        (
+            "a deterministic pool has nothing for who asks from outside",
+            "leave out `deterministic`, or `twice`",
+        )
+    };
+    Err(Flaw::new(format!("mappings[{index}].twice"), what).remedy(remedy))
+}
+
 fn mapping(said: &NatMapping, place: impl Fn(&str) -> String) -> Result<Mapping, Flaw> {
     let address = |field: &str, text: &str| {
         let field = place(field);
@@ -239,12 +257,12 @@ fn mapping(said: &NatMapping, place: impl Fn(&str) -> String) -> Result<Mapping,
             return Err(Flaw::new(place(field), "is for a port, but outside_port isn't said")
                 .remedy("say it, or leave both out to map the whole address"));
         }
-        return Ok(Mapping { inside, outside, port: None });
+        return Ok(Mapping { inside, outside, port: None, twice: said.twice });
     }
     let seen = port("outside_port", said.outside_port, 0)?;
     let own = port("inside_port", said.inside_port, said.outside_port)?;
     let protocol = if protocol == NatProtocol::Udp { IpProtocol::UDP } else { IpProtocol::TCP };
-    Ok(Mapping { inside, outside, port: Some((protocol.0, own, seen)) })
+    Ok(Mapping { inside, outside, port: Some((protocol.0, own, seen)), twice: said.twice })
 }
 
 fn addresses(texts: &[String], needs_none: bool) -> Result<Vec<Ipv4Span>, Flaw> {
@@ -316,7 +334,7 @@ mod tests {
             },
             NatPool {
                 mappings: vec![
-                    NatMapping { inside_port: 80, ..mapped(443) },
+                    NatMapping { inside_port: 80, twice: true, ..mapped(443) },
                     NatMapping { protocol: NatProtocol::Udp.into(), ..mapped(53) },
                     NatMapping {
                         inside: "10.0.0.2".into(),
@@ -381,6 +399,20 @@ mod tests {
             (maps(&[NatMapping { outside: "192.0.2.1".into(), ..mapped(0) }]), "mappings[0].outside"),
             (maps(&[NatMapping { outside: "192.0.2.1".into(), ..mapped(1024) }]), "mappings[0].outside"),
             (maps(&[NatMapping { inside_port: 7, ..mapped(0) }]), "mappings[0].inside_port"),
+            (
+                NatPool {
+                    addresses: vec![],
+                    ..maps(&[mapped(53), NatMapping { twice: true, ..mapped(54) }])
+                },
+                "mappings[1].twice",
+            ),
+            (
+                NatPool {
+                    deterministic: "10.0.0.0/24".into(),
+                    ..maps(&[NatMapping { twice: true, ..mapped(0) }])
+                },
+                "mappings[0].twice",
+            ),
             (maps(&[NatMapping { protocol: 2, ..mapped(0) }]), "mappings[0].protocol"),
             (maps(&[NatMapping { protocol: 9, ..mapped(1) }]), "mappings[0].protocol"),
             (maps(&[mapped(70_000)]), "mappings[0].outside_port"),

@@ -5,8 +5,8 @@ use super::super::events::What;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::super::translate::{Address, Address6, End, Translation};
+use super::likely::Likely;
 use super::pool::{Figures, Pool, Share};
-use graph::prefetch_read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::{Beside, Endpoint, Handle, Key};
@@ -16,8 +16,6 @@ use wire::IpProtocol;
 const TRIES: usize = 512;
 /// Ports that are looked at for one whose answers come to this worker.
 const LOOKS: usize = 1 << 14;
-/// Ports whose place in the table is fetched ahead: most sessions get one of them, unless the pool is nearly used up.
-const FETCHED: usize = 2;
 /// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
 const REMEMBERED: usize = 16;
 
@@ -49,6 +47,8 @@ pub(in super::super) struct Wish {
 pub(in super::super) struct Pools {
     known: Vec<Arc<Figures>>,
     used_up: [UsedUp; REMEMBERED],
+    /// There is one of them: a port that is given back needn't look.
+    any_used_up: bool,
 }
 
 impl Pools {
@@ -56,7 +56,9 @@ impl Pools {
     pub(in super::super) fn give(&mut self, pool: u16) {
         if let Some(figures) = self.known.get(usize::from(pool)) {
             figures.give();
-            self.used_up = [None; REMEMBERED];
+            if core::mem::take(&mut self.any_used_up) {
+                self.used_up = [None; REMEMBERED];
+            }
         }
     }
 
@@ -74,7 +76,7 @@ impl Pools {
 }
 
 fn idle(figures: &Figures) -> bool {
-    figures.translations.load(Ordering::Relaxed) == 0
+    figures.translations() == 0
 }
 
 /// Whether a session may go on as it is translated, now that its tenant has changed.
@@ -118,12 +120,14 @@ impl Sessions {
         worker: u32,
         index: u32,
         (pool, wish): (&Pool, Wish),
+        likely: Option<&Likely>,
         tick: u64,
     ) -> Result<(), NoPort> {
         let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
         let (key, inside_is_high) = (key, session.initiator_is_high());
         let (low, high) = key.v4_endpoints();
-        let (host, remote) = (if inside_is_high { high } else { low }, wish.responder);
+        let ((host, asked), remote) =
+            (if inside_is_high { (high, low) } else { (low, high) }, wish.responder);
         if let Some(seen) = wish.source {
             let protocol = IpProtocol(key.protocol());
             let (alias, seen_is_high) = Key::v4_by_protocol(key.context(), protocol.0, seen, remote);
@@ -132,13 +136,22 @@ impl Sessions {
             let alias = alias.map_err(|_| NoPort::InUse)?;
             return self.note(index, (handle, key, inside_is_high), (alias, [seen, remote]), pool);
         }
+        let ends = (host, remote, inside_is_high);
+        if let Some(likely) = likely.filter(|_| asked == remote) {
+            for (seen, hash) in likely.of(handle) {
+                if self.table.is_vacant(hash) {
+                    let seen = candidate(&key, ends, seen);
+                    let alias = self.table.add_vacant_alias(handle, (seen.key, hash), seen.turned);
+                    return self.note(index, (handle, key, inside_is_high), (alias, seen.beyond), pool);
+                }
+            }
+        }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let refused = (share.address, remote, tick);
         if self.translations.pools.used_up.contains(&Some(refused)) {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             return Err(NoPort::Exhausted);
         }
-        let ends = (host, remote, inside_is_high);
         let found = self.port(tenants, worker, &key, ends, &share).and_then(|seen| {
             let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
             Some((alias, seen.beyond))
@@ -147,25 +160,10 @@ impl Sessions {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             // Any place does: it is for those that come by thousands.
             self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
+            self.translations.pools.any_used_up = true;
             return Err(NoPort::Exhausted);
         };
         self.note(index, (handle, key, inside_is_high), found, pool)
-    }
-
-    /// Has fetched what [`Sessions::translate`] will most likely look at for a session that is to be given a port.
-    pub(super) fn port_soon(&self, tenants: &Tenants, worker: u32, index: u32) {
-        let Some((session, key)) = self.table.get(index).zip(self.table.key(index)) else { return };
-        let Some(pool) = tenants.get(session.tenant).and_then(|tenant| tenant.nat.as_ref()) else { return };
-        if session.marks.has(Marks::TRANSLATED) || !key.is_v4() {
-            return;
-        }
-        let (low, high) = key.v4_endpoints();
-        let ends = if session.initiator_is_high() { (high, low, true) } else { (low, high, false) };
-        let Some(share) = pool.share(ends.0.0, &tenants.shares) else { return };
-        let start = self.start(&key);
-        for seen in candidates(tenants, worker, (&key, start), ends, &share).take(FETCHED) {
-            self.table.bucket_soon(self.table.hash(&seen.key), prefetch_read);
-        }
     }
 
     /// The session is found by its second key, and looks so beyond.
@@ -219,7 +217,8 @@ impl Sessions {
     }
 
     /// Where the search for a session's port begins: nobody can foresee it (RFC 6056).
-    fn start(&self, key: &Key) -> u32 {
+    #[inline(always)]
+    pub(super) fn start(&self, key: &Key) -> u32 {
         self.table.hash(key).rotate_left(16)
     }
 
@@ -280,37 +279,47 @@ fn note<A: Address>(
 }
 
 /// How a session could be seen.
-struct Candidate {
+pub(super) struct Candidate {
     /// What its answers are looked up by.
-    key: Key,
+    pub(super) key: Key,
     /// Who is the higher endpoint of that key is the lower one of the session's.
-    turned: bool,
+    pub(super) turned: bool,
     /// Both sides.
-    beyond: [End<u32>; 2],
+    pub(super) beyond: [End<u32>; 2],
+}
+
+/// How a session with that key could be seen with one address and port.
+#[inline(always)]
+pub(super) fn candidate(
+    key: &Key,
+    (_, remote, inside_is_high): (End<u32>, End<u32>, bool),
+    seen: End<u32>,
+) -> Candidate {
+    let protocol = IpProtocol(key.protocol());
+    // An echo's identifier stands for both ports.
+    let other = if protocol == IpProtocol::ICMP { (remote.0, seen.1) } else { remote };
+    let (key, seen_is_high) = Key::v4(key.context(), protocol.0, seen, other);
+    Candidate { key, turned: seen_is_high != inside_is_high, beyond: [seen, other] }
 }
 
 /// How a session could be seen, in the order in which that is tried: with those ports of the share whose key is this worker's.
 #[inline(always)]
-fn candidates(
+pub(super) fn candidates(
     tenants: &Tenants,
     worker: u32,
     (key, start): (&Key, u32),
-    (host, remote, inside_is_high): (End<u32>, End<u32>, bool),
+    ends: (End<u32>, End<u32>, bool),
     share: &Share,
 ) -> impl Iterator<Item = Candidate> {
-    let (address, context, protocol) = (share.address, key.context(), IpProtocol(key.protocol()));
-    let is_free = has_free_ports(protocol);
-    let ports = share.candidates(host.1, start).take(if is_free { LOOKS } else { 1 });
+    let (address, own, is_free) = (share.address, ends.0.1, has_free_ports(IpProtocol(key.protocol())));
+    let ports = share.candidates(own, start).take(if is_free { LOOKS } else { 1 });
     ports.filter_map(
         #[inline(always)]
         move |port| {
-            let seen = (address, port);
-            // An echo's identifier stands for both ports.
-            let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
-            let (key, seen_is_high) = Key::v4(context, protocol.0, seen, other);
-            let is_ours = tenants.workers <= 1 || tenants.owner(&key) == worker;
-            let can_be = is_ours && (is_free || port == host.1);
-            can_be.then_some(Candidate { key, turned: seen_is_high != inside_is_high, beyond: [seen, other] })
+            let seen = candidate(key, ends, (address, port));
+            let is_ours = tenants.workers <= 1 || tenants.owner(&seen.key) == worker;
+            let can_be = is_ours && (is_free || port == own);
+            can_be.then_some(seen)
         },
     )
 }

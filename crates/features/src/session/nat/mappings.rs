@@ -3,7 +3,7 @@
 use super::super::translate::End;
 use super::pool::Pool;
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tables::session::{Endpoint, Key};
 
@@ -16,6 +16,8 @@ pub struct Mapping {
     pub outside: u32,
     /// Of a port alone: protocol, the host's own port, and the one that it is seen with.
     pub port: Option<(u8, u16, u16)>,
+    /// Who asks it from outside is seen with an address and a port of the pool ("twice NAT", RFC 2663 section 4.3).
+    pub twice: bool,
 }
 
 /// A port, by protocol and endpoint, to the same on the other side.
@@ -29,6 +31,8 @@ pub struct Mappings {
     hosts: [Hosts; 2],
     /// Single ports, likewise. They come before the whole address.
     ports: [Ports; 2],
+    /// Those of them, as they are seen, with whom both sides are translated: of a port alone with protocol and port.
+    twice: HashSet<(u32, Option<(u8, u16)>), RandomState>,
 }
 
 impl Mappings {
@@ -36,7 +40,10 @@ impl Mappings {
     #[must_use]
     pub fn new(mappings: &[Mapping]) -> Self {
         let mut all = Self::default();
-        for Mapping { inside, outside, port } in mappings {
+        for Mapping { inside, outside, port, twice } in mappings {
+            if *twice {
+                all.twice.insert((*outside, port.map(|(protocol, _, seen)| (protocol, seen))));
+            }
             match port {
                 None => {
                     all.hosts[0].insert(*outside, *inside);
@@ -60,6 +67,12 @@ impl Mappings {
     /// Who is meant outside by that endpoint.
     pub(super) fn inward(&self, protocol: u8, seen: End<u32>) -> Option<End<u32>> {
         self.across(0, protocol, seen)
+    }
+
+    /// Whether who asks that endpoint from outside is translated, too.
+    pub(super) fn is_twice(&self, protocol: u8, seen: End<u32>) -> bool {
+        let port = || self.ports[0].contains_key(&(protocol, seen)).then_some((protocol, seen.1));
+        !self.twice.is_empty() && self.twice.contains(&(seen.0, port()))
     }
 
     /// What an endpoint inside is always seen as.
@@ -154,13 +167,17 @@ mod tests {
 
     #[test]
     fn a_port_s_mapping_comes_before_its_host_s() {
-        let host = Mapping { inside: 10, outside: 100, port: None };
-        let port = Mapping { inside: 11, outside: 100, port: Some((TCP, 80, 8080)) };
+        let host = Mapping { inside: 10, outside: 100, port: None, twice: true };
+        let port = Mapping { inside: 11, outside: 100, port: Some((TCP, 80, 8080)), twice: false };
         let mappings = Mappings::new(&[host, port]);
         assert_eq!(mappings.inward(TCP, (100, 8080)), Some((11, 80)));
         assert_eq!(mappings.inward(UDP, (100, 8080)), Some((10, 8080)));
         assert_eq!(mappings.inward(TCP, (100, 80)), Some((10, 80)));
         assert_eq!(mappings.inward(TCP, (10, 80)), None);
+        let twice =
+            [(TCP, 8080), (UDP, 8080), (TCP, 80)].map(|(of, port)| mappings.is_twice(of, (100, port)));
+        assert_eq!(twice, [false, true, true]);
+        assert!(!mappings.is_twice(TCP, (10, 80)));
         assert_eq!(mappings.outward(TCP, (11, 80)), Some((100, 8080)));
         assert_eq!(mappings.outward(TCP, (11, 81)), None);
         assert_eq!(mappings.outward(UDP, (10, 8080)), Some((100, 8080)));

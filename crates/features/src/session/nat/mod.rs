@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the first one of a session that leads outside | its source is given an address and a port of the tenant's pool, or those that it is mapped to: from now on the session is found by these, too |
 //! | the first one from outside to what a host inside is mapped to | its destination is replaced by the host |
-//! | the first one from inside to that | both are replaced |
+//! | the first one from inside to that, or from outside where that is mapped twice | both are replaced |
 //! | from inside, of such a session | what was replaced is |
 //! | from outside, to that address and port | it is replaced back |
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
@@ -18,6 +18,7 @@
 mod bind;
 mod exchange;
 mod explain;
+mod likely;
 mod mappings;
 mod pool;
 mod ports;
@@ -42,7 +43,8 @@ use crate::ip::{Fibs, NextHops};
 use bind::NoPort;
 use exchange::Exchange;
 use graph::publish::Key as Part;
-use graph::{Feature, IfIndex, NodeSpec};
+use graph::{Feature, IfIndex, NodeContext, NodeSpec};
+use likely::AllLikely;
 use std::sync::LazyLock;
 use tables::session::Key;
 use way::{Way, way};
@@ -110,7 +112,7 @@ pub(super) const SERVICE: Service = Service {
             runs_after: &["tcp-check", "l4-lifecycle"],
         }],
         resumes: RESUMES,
-        make: |cx| Serving::boxed(cx, Nat { fibs: cx.table(), hops: cx.table(), begins: false }),
+        make: |cx| Serving::boxed(cx, Nat::of(cx)),
         ..NodeSpec::EMPTY
     },
     both_ways: true,
@@ -139,6 +141,7 @@ struct Nat {
     hops: Part<NextHops>,
     /// In the vector before this one sessions were given ports: most likely it is so again.
     begins: bool,
+    likely: AllLikely,
 }
 
 impl Serve for Nat {
@@ -155,8 +158,11 @@ impl Serve for Nat {
     }
 
     fn vector(&mut self, coming: Oncoming<'_>) {
+        self.likely.forget();
         if core::mem::take(&mut self.begins) {
-            Self::ports_soon(&coming);
+            let Oncoming { packets, sessions, tenants, worker, .. } = coming;
+            let indices = coming.slots.iter().map(|slot| Flow(packets.meta(*slot).next_hop).session());
+            self.likely.work_out(sessions, (tenants, worker), indices);
         }
     }
 
@@ -175,13 +181,8 @@ impl Serve for Nat {
 }
 
 impl Nat {
-    /// Has the places of ports fetched that the vector's sessions will be given: all at once they take little longer than one does.
-    #[inline(never)]
-    fn ports_soon(coming: &Oncoming<'_>) {
-        for slot in coming.slots {
-            let session = Flow(coming.packets.meta(*slot).next_hop).session();
-            coming.sessions.port_soon(coming.tenants, coming.worker, session);
-        }
+    fn of(cx: &NodeContext<'_>) -> Self {
+        Self { fibs: cx.table(), hops: cx.table(), begins: false, likely: AllLikely::default() }
     }
 
     /// A packet of a session that has no translation: it gets one, or never will.
@@ -221,7 +222,8 @@ impl Nat {
             return Entry::Refused(why.into());
         }
         let Some(pool) = &tenant.nat else { return Entry::Refused(Drop::NoPool.into()) };
-        match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), arrival.tick)
+        let (likely, tick) = (self.likely.at(arrival.at), arrival.tick);
+        match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), likely, tick)
         {
             Ok(()) => {
                 self.begins |= wish.source.is_none();
@@ -297,6 +299,7 @@ fn wish(
         (None, false) => way(tenant, fibs, hops, table, remote.0.ip()),
     };
     let mapped = || mappings.and_then(|mappings| mappings.outward(protocol, host));
-    let source = if from_outside { Some(host) } else { mapped() };
+    let twice = || mappings.is_some_and(|mappings| mappings.is_twice(protocol, remote));
+    let source = if from_outside { (!twice()).then_some(host) } else { mapped() };
     (leads, Wish { source, responder: meant.unwrap_or(remote) })
 }

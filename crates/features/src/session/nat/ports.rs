@@ -31,7 +31,7 @@ struct Circle {
     first: u32,
     count: u32,
     at: u32,
-    /// 0 before it is needed: divisions take their time.
+    /// 0 before it is needed, behind the first port: divisions take their time.
     step: u32,
     left: u32,
 }
@@ -47,15 +47,16 @@ impl Circle {
 
     #[inline(always)]
     fn next(&mut self, random: u32) -> Option<u16> {
-        self.left = self.left.checked_sub(1)?;
-        let port = (self.first + 2 * self.at) as u16;
-        if self.step == 0 {
-            // Of bits that say least about where it begins.
-            self.step = STEPS[random as usize % STEPS.len()] % self.count;
+        if self.left != self.count {
+            if self.step == 0 {
+                // Of bits that say least about where it begins.
+                self.step = STEPS[random as usize % STEPS.len()] % self.count;
+            }
+            self.at += self.step;
+            self.at -= if self.at >= self.count { self.count } else { 0 };
         }
-        self.at += self.step;
-        self.at -= if self.at >= self.count { self.count } else { 0 };
-        Some(port)
+        self.left = self.left.checked_sub(1)?;
+        Some((self.first + 2 * self.at) as u16)
     }
 }
 

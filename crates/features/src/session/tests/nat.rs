@@ -36,7 +36,7 @@ pub(super) fn translating(pool: Pool) -> Tenant {
 }
 
 pub(super) fn translations(tenant: &Tenant) -> u64 {
-    tenant.nat.as_ref().unwrap().figures.translations.load(Ordering::Relaxed)
+    tenant.nat.as_ref().unwrap().figures.translations()
 }
 
 /// The outside endpoint of the only session.

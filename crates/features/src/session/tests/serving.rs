@@ -1,6 +1,8 @@
-//! What services may do, with two that are there for it: one judges by the initiator's port, one behind it sees what comes by.
+//! What services may do, with three that are there for it: one judges by the initiator's port, one behind it sees what comes by, and one between them puts that on the
+//! chains of some sessions.
 
 use super::super::explain::Meets;
+use super::super::service::{Custom, Insertable, Packet, node};
 use super::super::services::{Order, SERVICES_ARC, Service};
 use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
 use super::*;
@@ -52,6 +54,38 @@ impl Serve for Witness {
     }
 }
 
+/// Puts the witness on the chains of sessions of one port, and goes; tells by its counter what it can't.
+struct Usher;
+
+impl Custom for Usher {
+    fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Passes {
+        let number = |name: &str| Insertable(all().number(name).unwrap());
+        if packet.initiator().1 == 40000 && packet.insert_service(number("witness")) {
+            packet.leave_session();
+        }
+        // Before it, or itself: neither would see the packet.
+        if packet.insert_service(number("judge")) || packet.insert_service(number("usher")) {
+            packet.count(Counter::Seen);
+        }
+        Passes::Next
+    }
+}
+
+const USHER: Service = Service {
+    node: NodeSpec {
+        name: "usher",
+        help: "Has others come.",
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &["witness"],
+            runs_after: &["l4-lifecycle", "judge"],
+        }],
+        make: |cx| node(cx, Usher),
+        ..WITNESS.node
+    },
+    ..WITNESS
+};
+
 const JUDGE: Service = Service {
     node: NodeSpec {
         name: "judge",
@@ -89,7 +123,7 @@ const WITNESS: Service = Service {
 };
 
 fn all() -> Order {
-    let services: Vec<Service> = SERVICES.iter().copied().chain([WITNESS, JUDGE]).collect();
+    let services: Vec<Service> = SERVICES.iter().copied().chain([WITNESS, USHER, JUDGE]).collect();
     Order::resolve(&services).unwrap()
 }
 
@@ -98,7 +132,7 @@ fn served(names: &[&str]) -> Tenant {
 }
 
 fn bench(tier: Tier, names: &[&str]) -> Bench {
-    let nodes = [crate::testing::all_nodes(), vec![JUDGE.node, WITNESS.node]].concat();
+    let nodes = [crate::testing::all_nodes(), vec![JUDGE.node, USHER.node, WITNESS.node]].concat();
     furnish(Bench::with_nodes(tier, &nodes), &[served(names)])
 }
 
@@ -121,6 +155,7 @@ fn services_are_ordered_as_they_declare() {
             "redirect",
             "nat",
             "direct-return",
+            "usher",
             "witness"
         ]
     );
@@ -168,6 +203,30 @@ fn a_service_may_leave_a_session_alone_from_then_on() {
         pass(&mut bench, text, "a third udp");
         assert_eq!(count(&bench, "witness", "seen"), 1);
     });
+}
+
+/// From the very packet on, of both directions, until the tenant changes; other sessions never know.
+#[test]
+fn a_service_may_put_another_on_a_session_s_chains() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &["usher", "l4-lifecycle"]);
+        pass(&mut bench, text, "another udp");
+        assert_eq!(count(&bench, "witness", "seen"), 0);
+        for (name, times) in [("udp", 1), ("udp answer", 2), ("udp", 3)] {
+            pass(&mut bench, text, name);
+            assert_eq!(count(&bench, "witness", "seen"), times);
+        }
+        assert_eq!(count(&bench, "usher", "seen"), 0);
+        set_tenants(&mut bench, &[served(&["l4-lifecycle"])]);
+        pass(&mut bench, text, "udp");
+        assert_eq!(count(&bench, "witness", "seen"), 3, "the tenant says anew what its sessions pass");
+    });
+}
+
+#[test]
+fn who_can_be_inserted_is_who_tenants_can_name() {
+    assert_eq!(Insertable::named("acl"), order().number("acl").map(Insertable));
+    assert_eq!(["direct-return", "nobody"].map(Insertable::named), [None, None]);
 }
 
 #[test]

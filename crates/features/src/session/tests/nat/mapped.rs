@@ -8,11 +8,12 @@ pub(in crate::session::tests) const MAPPED: &str = include_str!("../../../../tes
 const A: u32 = 0x0a00_0202;
 const C: u32 = 0x0a01_0007;
 
-/// A is 192.0.2.5, C's TCP port 80 is 8080 of 192.0.2.6, and all others are port 50000 of 192.0.2.1.
+/// A is 192.0.2.5, C's TCP port 80 is 8080 of 192.0.2.6, and all others are port 50000 of 192.0.2.1; also who asks C's UDP port 53, which is 5353 of 192.0.2.6.
 pub(in crate::session::tests) fn mapping() -> Tenant {
     let mappings = [
-        Mapping { inside: A, outside: POOL + 4, port: None },
-        Mapping { inside: C, outside: POOL + 5, port: Some((IpProtocol::TCP.0, 80, 8080)) },
+        Mapping { inside: A, outside: POOL + 4, port: None, twice: false },
+        Mapping { inside: C, outside: POOL + 5, port: Some((IpProtocol::TCP.0, 80, 8080)), twice: false },
+        Mapping { inside: C, outside: POOL + 5, port: Some((IpProtocol::UDP.0, 53, 5353)), twice: true },
     ];
     translating(Pool { mappings: Mappings::new(&mappings), ..pool(50000..=50000) })
 }
@@ -35,7 +36,7 @@ fn mapped(tier: Tier) -> (Bench, Tenant) {
     (bench, tenant)
 }
 
-pub(in crate::session::tests) const CONVERSATIONS: [&str; 10] = [
+pub(in crate::session::tests) const CONVERSATIONS: [&str; 11] = [
     "asked",
     "pinged",
     "asks",
@@ -46,6 +47,7 @@ pub(in crate::session::tests) const CONVERSATIONS: [&str; 10] = [
     "hairpin",
     "mapped hairpin",
     "to itself",
+    "twice",
 ];
 
 #[test]
@@ -111,9 +113,15 @@ fn conversations_stand_beside_each_other() {
 #[test]
 fn errors_about_those_who_were_asked_hide_what_is_inside() {
     for tier in Tier::available() {
-        for name in ["error of the host", "error of an inside router", "error about its answer"] {
+        for (asked, name) in [
+            ("asked", "error of the host"),
+            ("asked", "error of an inside router"),
+            ("asked", "error about its answer"),
+            ("twice", "error of the host that is asked twice"),
+            ("twice", "error about its answer, twice"),
+        ] {
             let (mut bench, _) = mapped(tier);
-            pass(&mut bench, MAPPED, "asked");
+            pass(&mut bench, MAPPED, asked);
             pass(&mut bench, MAPPED, name);
             assert_eq!(count(&bench, "nat", "errors"), 1);
         }
@@ -139,7 +147,7 @@ fn what_is_not_mapped_begins_no_session() {
 
 #[test]
 fn what_is_mapped_no_more_ends() {
-    for name in ["asked", "asks", "mapped hairpin"] {
+    for name in ["asked", "asks", "mapped hairpin", "twice"] {
         let (mut bench, tenant) = mapped(slowest());
         pass(&mut bench, MAPPED, name);
         let pool = Pool { mappings: Mappings::default(), ..(**tenant.nat.as_ref().unwrap()).clone() };
@@ -174,7 +182,7 @@ fn both_sides_are_one_worker_s() {
                 // With one port for all, the worker may have none.
                 if came.is_empty()
                     && translations(&tenant) == 0
-                    && (name == "hairpin" || name == "from another port")
+                    && ["hairpin", "from another port", "twice"].contains(&&*name)
                 {
                     break;
                 }
