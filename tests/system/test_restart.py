@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -133,6 +134,60 @@ def gap(answers):
     pairs = itertools.pairwise(answers)
     (last, before), (first, after) = max(pairs, key=lambda pair: pair[1][1] - pair[0][1])
     return (after - before) * 1000, first - last - 1
+
+
+BALANCED = """
+[[tenant]]
+name = "red"
+interfaces = ["a", "b"]
+forward_services = ["tcp-check", "l4-lifecycle", "balance"]
+reverse_services = ["tcp-check", "l4-lifecycle", "balance"]
+midstream = "security"
+"""
+VIP = '[[vip]]\nname = "web"\naddress = "10.96.0.1"\nport = 80\n{}backends = [{{ address = "10.2.0.2", port = 8080 }}]\n'
+
+
+@pytest.mark.parametrize("seen_as", ["itself", "another"])
+@pytest.mark.parametrize("first", ["client", "backend"])
+def test_connections_to_a_vip_go_on_whoever_speaks_first(world, seen_as, first):
+    daemon = world.daemon
+    a, b = world.pod("a"), world.pod("b")
+    # The backend would have to guess which of all ports it is seen with.
+    more = "" if seen_as == "itself" else 'source_nat = "always"\nsource_nat_address = "10.1.0.77"\n'
+    daemon.apply(world.tap("a", a, "10.1.0") + world.tap("b", b, "10.2.0") + BALANCED + VIP.format(more))
+    a.must_ping("10.2.0.2")
+    with contextlib.ExitStack() as stack:
+        with b.entered():
+            listener = stack.enter_context(socket.create_server(("", 8080)))
+        with a.entered():
+            client = stack.enter_context(socket.create_connection(("10.96.0.1", 80), 20))
+        listener.settimeout(20)
+        backend = stack.enter_context(listener.accept()[0])
+        ends = {"client": client, "backend": backend}
+        says, hears = ends.pop(first), *ends.values()
+        for end in (client, backend):
+            end.settimeout(60)
+        exchange(client, backend, b"before")
+        daemon.stop()
+        # What is said now comes when it is said again: by one side alone, since the other has nothing to say.
+        says.sendall(b"meanwhile")
+        daemon.start()
+        assert hears.recv(100) == b"meanwhile"
+        exchange(client, backend, b"after")
+        (kept,) = daemon.json("show", "session", "--address", "10.96.0.1")["sessions"]
+        assert (kept["phase"], kept["backend"]) == ("established", "10.2.0.2"), kept
+        # Once more, and nothing has come since.
+        daemon.stop()
+        daemon.start()
+        exchange(backend, client, b"again")
+        assert not (daemon.directory / "state/sessions.jsonl").exists()
+
+
+def exchange(one, other, text):
+    """Both say something, and hear what the other one says."""
+    for says, hears in ((one, other), (other, one)):
+        says.sendall(text)
+        assert hears.recv(100) == text
 
 
 def test_what_was_deleted_does_not_return(world):

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::grpc::{self, Service, SocketError};
 use crate::metrics::{self, Collector, MetricsError, MetricsListener};
 use crate::notify;
 use crate::settings::Settings;
-use crate::state::{StateDirectory, StateError};
+use crate::state::{StateDirectory, StateError, take_sessions, write_sessions};
 
 /// The daemon can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +67,11 @@ pub async fn run(
     let metrics = MetricsListener::bind(&settings.metrics.listen).await?;
 
     let mut controller = Controller::new(dataplane, state);
+    let sessions = take_sessions(&settings.state.directory).unwrap_or_else(|error| {
+        tracing::error!(%error, "sessions to VIPs can't be read: they begin anew");
+        Vec::new()
+    });
+    controller.go_on(sessions);
     controller.restore(loaded.snapshot)?;
     let (handle, thread) = control::start(controller).map_err(system("start the control thread"))?;
 
@@ -74,6 +80,7 @@ pub async fn run(
         // An error means that the sender is gone, and with it everything else.
         let _ = stopped.wait_for(|stop| *stop).await;
     };
+    let looks = Arc::clone(&inspect);
     let service = Service::new(handle.clone(), Arc::clone(&inspect));
     let listener = socket.listener().map_err(system("listen on the API socket"))?;
     let mut api = tokio::spawn(grpc::serve(service, listener, until_stopped(stopped.clone())));
@@ -111,11 +118,26 @@ pub async fn run(
         // It only has to leave its loop and remove its socket. An error means that it is gone already.
         let _ = metrics.await;
     }
+    // Last of all: what begins until then is among them.
+    let directory = settings.state.directory.clone();
+    // An error means that it panicked, and has said so.
+    let _ = tokio::task::spawn_blocking(move || keep_sessions(&directory, &*looks)).await;
     handle.stop();
     let joined = tokio::task::spawn_blocking(move || thread.join()).await;
     match joined {
         Ok(Ok(())) => result,
         Ok(Err(_)) | Err(_) => Err(DaemonError::Control),
+    }
+}
+
+/// Writes the sessions with which the next process goes on.
+fn keep_sessions(directory: &Path, inspect: &dyn Inspect) {
+    match inspect.kept_sessions() {
+        Ok(sessions) => match write_sessions(directory, &sessions) {
+            Ok(()) => tracing::info!(sessions = sessions.len(), "sessions to VIPs are kept"),
+            Err(error) => tracing::error!(%error, "sessions to VIPs can't be kept"),
+        },
+        Err(error) => tracing::error!(%error, "sessions to VIPs can't be kept"),
     }
 }
 

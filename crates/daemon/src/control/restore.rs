@@ -10,10 +10,16 @@ use super::Controller;
 use super::answer::{MAX_LISTED, changed_standings};
 use super::controller::ApplyError;
 use super::reconcile::{Blame, Failure};
+use crate::dataplane::KeptSession;
 use crate::model::{Batch, Flaw, Key, Readiness, RouteKey, Undo, conflicts};
 use crate::state::Snapshot;
 
 impl Controller {
+    /// Sessions of the process before go on with the state that is brought back next.
+    pub fn go_on(&mut self, sessions: Vec<KeptSession>) {
+        self.dataplane.go_on(sessions);
+    }
+
     /// Brings back the state from disk. What the system refuses now (say, a namespace that is gone) fails by itself
     /// and is tried again; what this version doesn't accept any more is left out and logged.
     ///

@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 
 use crate::model::Name;
 
+use super::KeptSession;
+
 /// The packet engine as it is looked at: from any thread, at any time, without holding up workers or changes.
 pub trait Inspect: Send + Sync + 'static {
     /// Build and memory of the engine.
@@ -41,6 +43,14 @@ pub trait Inspect: Send + Sync + 'static {
     fn bridges(&self) -> Vec<BridgeState>;
     /// All tenants, ordered by name.
     fn tenants(&self) -> Vec<TenantState>;
+
+    /// The sessions that another process has to know to go on with them.
+    ///
+    /// # Errors
+    /// [`InspectError`] where a worker doesn't answer.
+    fn kept_sessions(&self) -> Result<Vec<KeptSession>, InspectError> {
+        Ok(Vec::new())
+    }
 
     /// All NAT pools, ordered by name.
     fn nat_pools(&self) -> Vec<NatPoolState>;

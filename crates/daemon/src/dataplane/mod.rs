@@ -5,10 +5,12 @@
 //! counters and tables, and never waits for a change.
 
 mod inspect;
+mod kept;
 mod operation;
 
 pub use inspect::{
     Capture, EngineInfo, ExporterFigures, FibQuery, FibSelection, Inspect, InspectError, NodeEvents,
     SessionEvents,
 };
+pub use kept::KeptSession;
 pub use operation::{Change, Dataplane, Operation, Rejection, RouteChange};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::KeptSession;
 use crate::model::spec::{
     AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, PolicerSpec,
     TenantSpec, VipSpec, VrfSpec,
@@ -39,6 +40,9 @@ pub trait Dataplane: Send {
     /// # Errors
     /// [`Flaw`] where it doesn't: says why. What waits goes on by itself.
     fn publish(&mut self) -> Result<(), Flaw>;
+
+    /// Sessions of the process before go on as they were, once the tenants and VIPs are published that they are of, and before any packet comes.
+    fn go_on(&mut self, _sessions: Vec<KeptSession>) {}
 
     /// The objects that were executed and can't be in force: because it showed only when they were published (a table is
     /// full), or not any more, because of what happened since (a device is gone). Each is told once; it stays as it is,

@@ -30,6 +30,7 @@ use super::port::{self, Kind};
 use super::routing::Routing;
 use super::start::EngineError;
 use super::workers::Pool;
+use crate::dataplane::KeptSession;
 use crate::model::spec::InterfaceSpec;
 use crate::model::{Flaw, Key, Name};
 
@@ -97,6 +98,8 @@ pub(super) struct Core {
     pub(super) policer_changes: u32,
     /// VIPs.
     pub(super) balancer: Balancer,
+    /// Sessions of the process before, which wait for them.
+    pub(super) kept: Vec<KeptSession>,
     /// Lists of rules, sets and endpoints.
     pub(super) filters: Filters,
     /// The number that the last new tenant was given.
@@ -150,6 +153,7 @@ impl Core {
             self.departed_policers.clear();
             // What tenants refer to is seen with them.
             self.take_vips();
+            self.hand_down_sessions();
             self.take_filters();
         }
         let inventory = self.directory.get();

@@ -24,6 +24,7 @@ mod directory;
 mod events;
 mod export;
 mod inspect;
+mod kept;
 mod life;
 mod memif;
 mod nat;

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::directory::Bridge;
 use super::port;
 use super::start::Engine;
-use crate::dataplane::{Change, Dataplane, Operation, Rejection, RouteChange};
+use crate::dataplane::{Change, Dataplane, KeptSession, Operation, Rejection, RouteChange};
 use crate::model::spec::{BridgeSpec, VrfSpec};
 use crate::model::{Flaw, Refusal};
 use features::bridge::control::BridgeConfig;
@@ -90,6 +90,10 @@ impl Dataplane for Engine {
                 Err(Flaw::new("", reason).remedy("it goes on by itself; see quiver show runtime"))
             }
         }
+    }
+
+    fn go_on(&mut self, sessions: Vec<KeptSession>) {
+        self.shared.core().kept = sessions;
     }
 
     fn lost(&mut self) -> Vec<Refusal> {

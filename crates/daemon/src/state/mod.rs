@@ -17,7 +17,9 @@ mod error;
 mod format;
 mod journal;
 mod lines;
+mod sessions;
 
 pub use directory::{Loaded, Staged, StateDirectory};
 pub use error::StateError;
 pub use format::{Damage, Snapshot, read, write};
+pub use sessions::{take_sessions, write_sessions};

@@ -77,6 +77,9 @@ impl Node for Expire {
         }
         self.tick = tick;
         let sessions = ctx.locals.get(self.sessions);
+        if sessions.waits() {
+            sessions.take_up(tenants, ctx.worker as u32, ctx.now);
+        }
         sessions.now_is(tick);
         let (mut orphaned, mut took) = (0, None);
         let looks = self.revisit.is_some();

@@ -167,9 +167,13 @@ impl<F: Pieces> Tiered for Input<F> {
         let tables = ctx.tables;
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
         self.read(ctx.packets, frame.slots, tenants);
+        let sessions = ctx.locals.get(self.sessions);
+        if sessions.waits() {
+            sessions.take_up(tenants, ctx.worker as u32, ctx.now);
+        }
         let mut there = There {
             tenants,
-            sessions: ctx.locals.get(self.sessions),
+            sessions,
             now: ctx.now,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,

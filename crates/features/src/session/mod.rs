@@ -5,7 +5,7 @@
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`SlowPath`]: what is done with packets that aren't simply one of a session's.
-//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
+//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `kept`: those that outlive the process; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
 //! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `one_sided`, `tcp_check`, `session_stats`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
@@ -24,6 +24,7 @@ pub(crate) mod fragments;
 mod input;
 mod ip4_session_input;
 mod ip6_session_input;
+mod kept;
 mod lifecycle;
 mod look;
 pub mod nat;
@@ -51,6 +52,7 @@ mod unusual;
 pub use classes::Class;
 pub use entry::{Direction, Session, State};
 pub use events::{End, Event, Kinds, Watcher, What, watch};
+pub use kept::Kept;
 pub use look::{Filter, Seen};
 pub use noted::{Noted, SideSums};
 pub use session_stats::SideStats;

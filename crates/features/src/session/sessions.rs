@@ -5,6 +5,7 @@ use super::direct_return;
 use super::dropped::Dropped;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
+use super::kept::Kept;
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
 use super::room::Part;
@@ -14,6 +15,7 @@ use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
 use graph::IfIndex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable};
 use tables::timer_wheel::TimerWheel;
@@ -60,6 +62,8 @@ pub struct Sessions {
     pub(super) watchers: Watchers,
     /// Those that are looked at just now: kept for its memory.
     pub(super) due: Vec<u32>,
+    /// Those of the process before that aren't taken up yet.
+    pub(super) kept: Arc<[Kept]>,
 }
 
 impl Default for Sessions {
@@ -80,6 +84,7 @@ impl Default for Sessions {
             dropped: Dropped::default(),
             watchers: Watchers::default(),
             due: Vec::new(),
+            kept: Arc::default(),
         }
     }
 }

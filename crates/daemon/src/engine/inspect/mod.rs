@@ -27,9 +27,10 @@ use api::v1::{
 };
 
 use super::start::EngineHandle;
-use super::{acls, nat, policers, vips, watching};
+use super::{acls, kept, nat, policers, vips, watching};
 use crate::dataplane::{
-    Capture, EngineInfo, ExporterFigures, FibQuery, Inspect, InspectError, NodeEvents, SessionEvents,
+    Capture, EngineInfo, ExporterFigures, FibQuery, Inspect, InspectError, KeptSession, NodeEvents,
+    SessionEvents,
 };
 
 impl Inspect for EngineHandle {
@@ -80,6 +81,10 @@ impl Inspect for EngineHandle {
 
     fn tenants(&self) -> Vec<TenantState> {
         sessions::tenants(&self.shared)
+    }
+
+    fn kept_sessions(&self) -> Result<Vec<KeptSession>, InspectError> {
+        kept::kept(&self.shared)
     }
 
     fn nat_pools(&self) -> Vec<NatPoolState> {

@@ -4,6 +4,7 @@ use super::super::acl;
 use super::super::direct_return;
 use super::super::entry::Marks;
 use super::super::events::What;
+use super::super::kept::Kept;
 use super::super::nat::Ports;
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
@@ -89,6 +90,61 @@ impl Sessions {
         }
         self.tell(index, What::Translated);
         Ok(())
+    }
+
+    /// Gives a session the backend that it had, and has the client be seen by it as before.
+    #[cold]
+    pub(in super::super) fn bind_again(
+        &mut self,
+        tenants: &Tenants,
+        worker: u32,
+        index: u32,
+        kept: &Kept,
+    ) -> Option<()> {
+        let (handle, key, session) = self.table.visit(index)?;
+        let (key, client_is_high) = (key, session.initiator_is_high());
+        let tenant = tenants.get(session.tenant)?;
+        tenants.vips.open(&mut self.translations.books, worker);
+        if !self.translations.books.hold(tenant, kept.account) {
+            return None;
+        }
+        let alias = if kept.direct {
+            NOBODY
+        } else {
+            let [client, backend] = kept.beyond;
+            let (alias, seen_is_high) = Key::of(key.context(), key.protocol(), client, backend)?;
+            if tenants.workers > 1 && tenants.owner(&alias) != worker {
+                return None;
+            }
+            self.table.add_alias(handle, alias, seen_is_high != client_is_high).ok()?
+        };
+        let it = Candidate { key, client_is_high, client: kept.endpoints[0] };
+        let translations = &mut self.translations;
+        let noted = if key.is_v4() {
+            note(&mut translations.v4, (handle, &it), kept.beyond, kept.account, alias, kept.direct)
+        } else {
+            note::<Address6>(
+                &mut translations.v6,
+                (handle, &it),
+                kept.beyond,
+                kept.account,
+                alias,
+                kept.direct,
+            )
+        };
+        if noted.is_none() {
+            self.table.remove_alias(alias);
+            return None;
+        }
+        translations.books.take(kept.account);
+        if let Some(session) = self.table.get_mut(index) {
+            session.marks.put(Marks::TRANSLATED, true);
+        }
+        if kept.direct {
+            self.directed(tenants, handle, true);
+        }
+        self.tell(index, What::Translated);
+        Some(())
     }
 
     /// The session's backend takes no more, and hasn't answered: it is given another, about which nobody was asked yet.

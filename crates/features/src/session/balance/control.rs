@@ -207,6 +207,19 @@ impl Balancer {
         self.placed.get(name)
     }
 
+    /// Accounts of all backends, and whether their VIP's packets go to them as they are: by VIP, as [`Key::of_endpoint`] makes it, and backend.
+    #[must_use]
+    pub fn accounts(&self) -> HashMap<(Key, Endpoint), (u32, bool)> {
+        let of_vip = |vip: &Arc<PlacedVip>| {
+            let (vip, config) = (Arc::clone(vip), Arc::clone(&vip.config));
+            (0..vip.backends.len()).map(move |at| {
+                let backend = &vip.backends[at];
+                ((config.key(config.endpoint), backend.config.endpoint), (backend.account, config.direct))
+            })
+        };
+        self.placed.values().flat_map(of_vip).collect()
+    }
+
     /// Bytes of memory that workers' part takes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod direct;
+mod kept;
 mod vectors;
 mod workers;
 
@@ -9,7 +10,7 @@ use super::*;
 use crate::session::balance::control::{BackendConfig, BackendState, Balancer, VipConfig};
 use crate::session::balance::{Algorithm, Figures, SourceNat};
 use core::net::IpAddr;
-use tables::session::Endpoint;
+use tables::session::{Endpoint, Key};
 use wire::IpProtocol;
 
 pub(super) const BALANCE4: &str = include_str!("../../../tests/vectors/balance4.txt");

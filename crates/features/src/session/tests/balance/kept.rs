@@ -1,0 +1,75 @@
+//! Sessions of another process go on.
+
+use super::*;
+use crate::session::Kept;
+
+/// The network in another process, with the sessions that this one has.
+fn successor(bench: &mut Bench, tier: Tier) -> Bench {
+    let mut balancer = simple();
+    let mut next = network(tier, &mut balancer);
+    let accounts = balancer.accounts();
+    let kept = |seen: &Seen| {
+        let (initiator, responder) = seen.endpoints();
+        let (context, protocol, beyond) = (seen.key.context(), seen.key.protocol(), seen.translated.unwrap());
+        let vip = Key::of_endpoint(context, protocol, responder);
+        let (account, direct) = accounts[&(vip, beyond[1])];
+        let Session { state, tcp_flags, .. } = seen.session;
+        let endpoints = [initiator, responder];
+        Kept { tenant: 1, context, protocol, endpoints, beyond, account, direct, state, tcp_flags }
+    };
+    let kept = seen(bench).iter().filter(|seen| seen.is_kept()).map(kept).collect();
+    sessions(&mut next).keep(kept);
+    next
+}
+
+#[test]
+fn an_answer_that_comes_first_has_the_vips_address() {
+    for tier in Tier::available() {
+        for text in [BALANCE4, BALANCE6] {
+            for name in ["udp", "tcp data", "sctp"] {
+                let mut bench = network(tier, &mut simple());
+                pass(&mut bench, text, name);
+                pass(&mut bench, text, &format!("{name} answer"));
+                let mut next = successor(&mut bench, tier);
+                pass(&mut next, text, &format!("{name} answer"));
+                pass(&mut next, text, name);
+                let (before, seen) = (one(&mut bench), one(&mut next));
+                assert_eq!((seen.endpoints(), seen.translated), (before.endpoints(), before.translated));
+                assert_eq!(seen.session.state, before.session.state);
+                assert_eq!(count(&next, "balance", "balanced"), 0, "it was given its backend before");
+                assert_eq!(count(&next, "balance", "exempt"), 0);
+                // It ends as any other.
+                wait(&mut next, 4000);
+                assert!(sessions(&mut next).is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn whose_backend_is_gone_begins_anew() {
+    let tier = Tier::available()[0];
+    let mut bench = network(tier, &mut simple());
+    pass(&mut bench, BALANCE4, "udp");
+    pass(&mut bench, BALANCE4, "udp answer");
+    let mut next = successor(&mut bench, tier);
+    let kept: Vec<_> =
+        sessions(&mut next).kept.iter().map(|kept| Kept { account: 1 << 20, ..*kept }).collect();
+    sessions(&mut next).keep(kept.into());
+    pass(&mut next, BALANCE4, "udp");
+    assert_eq!(count(&next, "balance", "balanced"), 1);
+    pass(&mut next, BALANCE4, "udp answer");
+}
+
+#[test]
+fn one_that_was_not_answered_is_not_kept() {
+    let tier = Tier::available()[0];
+    let mut bench = network(tier, &mut simple());
+    pass(&mut bench, BALANCE4, "udp");
+    assert!(!one(&mut bench).is_kept());
+    let mut next = successor(&mut bench, tier);
+    let row = packet(BALANCE4, "udp answer");
+    let outcome = next.run(row.rx_if, &[row.frame], 1);
+    let Verdict::Sent(expected) = row.verdict else { panic!() };
+    assert_ne!(outcome.sent.get(&2), Some(&vec![expected[0].1.clone()]), "who asked is unknown");
+}
