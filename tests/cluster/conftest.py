@@ -11,6 +11,7 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "system")]
 
 from testbed import Cluster, peers  # noqa: E402 (found by the line above)
+from workload import begins  # noqa: E402
 
 
 def pytest_collection_modifyitems(items):
@@ -43,6 +44,13 @@ def pytest_terminal_summary(terminalreporter):
     """What was told stands at the end."""
     for line in TOLD:
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def begun(request):
+    """A test on the cluster begins when pods of those before have gone, and not where a node is broken: that one is named."""
+    if "cluster" in request.fixturenames:
+        begins(request.getfixturevalue("cluster"))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from lab.process import ROOT, run
 
+# Exit status where a suite has no figure, and why one hasn't.
+UNMEASURED, MOVED = 3, "moved the cores in every trial"
 TUN, MEMIF = "128kb-1c-podtun-ethip4-ip4pods-{}-gso-iperf3-mrr", "64b-1c-podmemif-ethip4-ip4pods-{}-mrr"
 
 
@@ -13,8 +15,12 @@ def measured(device, *suites):
     """What quiver-bench says of each suite, by its name, after one short trial."""
     words = [ROOT / "bin/quiver-bench", "run", *suites, "--device", device, "--trials", 1, "--no-store", "--output", "json"]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    return {one["suite"]: one for one in json.loads(done.stdout)}
+    assert done.returncode in (0, UNMEASURED), done.stderr
+    found = {one["suite"]: one for one in json.loads(done.stdout)}
+    # How fast isn't what is asked here: a suite all of whose trials a host has spoilt by moving the cores has passed packets all the same.
+    unfinished = {one["message"] for one in found.values() if one["result"]["type"] == "unknown"}
+    assert all(MOVED in message for message in unfinished) and (done.returncode == 0) == (not unfinished), done.stderr
+    return found
 
 
 @pytest.mark.parametrize(

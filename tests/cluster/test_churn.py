@@ -104,8 +104,10 @@ def test_pods_that_come_and_go_leave_nothing(cluster, told):
 def asking(cluster, pod, address, end="/nothing"):
     """Asks a Service, one connection after the other, until there is a file: who has answered, a line each. What isn't answered, or never
     ends, is nobody's answer."""
+    # (A shell says of who was ended that he was: not among the answers.)
     ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | (timeout 20 nc {address} 80 || echo nobody) | tail -n 1 | grep . || echo nobody"
-    return Process(*cluster.control.client, "exec", pod, "--", "sh", "-c", f"while [ ! -e {end} ]; do {ask}; sleep 0.05; done")
+    again = f"exec 2>/dev/null; while [ ! -e {end} ]; do {ask}; sleep 0.05; done"
+    return Process(*cluster.control.client, "exec", pod, "--", "sh", "-c", again)
 
 
 def test_a_node_is_emptied_and_used_again(cluster, told):

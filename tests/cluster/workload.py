@@ -4,8 +4,9 @@ import contextlib
 import ipaddress
 import json
 import re
+import time
 
-from lab.process import HANGS, Process, eventually
+from lab.process import HANGS, Patience, Process, eventually, tool
 from testbed import image
 
 PORT = 8080
@@ -329,6 +330,20 @@ def node_object(cluster, name, addresses):
         yield eventually(lambda: len(ranges()) == 2 and ranges(), f"{name} has ranges", timeout=60)
     finally:
         control.kubectl("delete", "node", name)
+
+
+def begins(cluster):
+    """Waits for what earlier tests have left to go. A node that one of them has broken is named, since nothing else would be true there."""
+    for node in cluster.nodes:
+        for name in ("containerd", "kubelet"):
+            assert node.services[name].alive(), f"{node.name} is broken since an earlier test: {name} has ended\n{node.log(name)[-2000:]}"
+        moves = lambda node=node: node.run(tool("quiver"), "show", "version", check=False).returncode == 0
+        eventually(moves, lambda node=node: f"{node.name} is broken since an earlier test: quiverd doesn't answer", timeout=60)
+    pods = lambda: [(node.name, node.interfaces(), node.kept()) for node in cluster.nodes]
+    # What stays for good is told by the test that has left it; others go on beside it.
+    patience = Patience(60)
+    while any(its or kept for _, its, kept in pods()) and patience.left() > 0:
+        time.sleep(0.3)
 
 
 def nothing_left(cluster, before):

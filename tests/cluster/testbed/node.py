@@ -23,6 +23,11 @@ restrict_oom_score_adj = true
 bin_dir = "/opt/cni/bin"
 conf_dir = "/etc/cni/net.d"
 """
+# A call of gRPC with an empty message; the words of the answer.
+CRI_VERSION = (
+    r"printf '\0\0\0\0\0' | curl -s -m 10 --http2-prior-knowledge --unix-socket /run/containerd/containerd.sock --data-binary @- "
+    "-H 'content-type: application/grpc' -H 'te: trailers' http://localhost/runtime.v1.RuntimeService/Version | tr -cd '[:print:]'"
+)
 # Where Debian's package has it.
 LOOPBACK = "/usr/lib/cni/loopback"
 MACHINE = pathlib.Path(__file__).with_name("machine.sh")
@@ -107,6 +112,9 @@ class Node:
         self.run("install", "-D", "-t", "/opt/cni/bin", LOOPBACK)
         self.start("containerd", "containerd", "-c", settings)
         eventually(lambda: self.run("ctr", "version", check=False).returncode == 0, lambda: self.log("containerd"), timeout=60)
+        # What kubelet asks for comes later, and kubelet ends where it doesn't answer.
+        serves = lambda: "containerd" in self.run("sh", "-c", CRI_VERSION, check=False).stdout
+        eventually(serves, lambda: f"CRI answers\n{self.log('containerd')[-4000:]}", timeout=120)
         for archive in archives:
             self.run("ctr", "-n", "k8s.io", "images", "import", archive)
 
