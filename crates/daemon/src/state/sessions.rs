@@ -141,6 +141,6 @@ mod tests {
         }
         assert_eq!(super::read(text.as_bytes(), "another", header.written).unwrap(), None);
         assert_eq!(read(&text.replace(":80\"", ":81\""), header.written), None);
-        assert_eq!(read(&text.replace("sessions\":1,\"w", "sessions\":2,\"w"), header.written), None);
+        assert_eq!(read(&text.replace("sessions\":1,\"b", "sessions\":2,\"b"), header.written), None);
     }
 }
