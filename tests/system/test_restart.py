@@ -150,6 +150,8 @@ VIP = '[[vip]]\nname = "web"\naddress = "10.96.0.1"\nport = 80\n{}backends = [{{
 @pytest.mark.parametrize("seen_as", ["itself", "another"])
 @pytest.mark.parametrize("first", ["client", "backend"])
 def test_connections_to_a_vip_go_on_whoever_speaks_first(world, seen_as, first):
+    if seen_as == "another" and int(os.environ.get("QUIVER_WORKERS") or 1) > 1:
+        pytest.skip("with several workers such a session goes on only where its answers come to the worker that they came to before")
     daemon = world.daemon
     a, b = world.pod("a"), world.pod("b")
     # The backend would have to guess which of all ports it is seen with.

@@ -132,11 +132,9 @@ pub async fn run(
 
 /// Writes the sessions with which the next process goes on.
 fn keep_sessions(directory: &Path, inspect: &dyn Inspect) {
-    match inspect.kept_sessions() {
-        Ok(sessions) => match write_sessions(directory, &sessions) {
-            Ok(()) => tracing::info!(sessions = sessions.len(), "sessions to VIPs are kept"),
-            Err(error) => tracing::error!(%error, "sessions to VIPs can't be kept"),
-        },
+    let sessions = inspect.kept_sessions();
+    match write_sessions(directory, &sessions) {
+        Ok(()) => tracing::info!(sessions = sessions.len(), "sessions to VIPs are kept"),
         Err(error) => tracing::error!(%error, "sessions to VIPs can't be kept"),
     }
 }

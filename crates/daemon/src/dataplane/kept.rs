@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct KeptSession {
     /// Its tenant, by name.
     pub tenant: String,
+    /// The interface that its first packet came by, by name.
+    pub interface: String,
     /// Its address space.
     pub context: u16,
     /// IP protocol.

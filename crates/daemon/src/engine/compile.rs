@@ -130,7 +130,8 @@ pub(super) fn set_unicast(
     index: IfIndex,
     interface: &Interface,
     (sessions, returns, split): (bool, bool, bool),
-) -> Result<(), EndsError> {
+) -> Result<bool, EndsError> {
+    let mut plain = false;
     for (arc, filter, engine, session, learn, lookup) in [
         (
             "ip4-unicast",
@@ -159,8 +160,9 @@ pub(super) fn set_unicast(
             (proxies, "ip6-nd-proxy"),
         ];
         let features: Vec<&str> = features.into_iter().filter(|on| on.0).map(|on| on.1).collect();
+        plain |= features.is_empty();
         let chain = if interface.up { plan.chain(arc, &features, lookup)? } else { Vec::new() };
         arcs.set(number, index, &chain)?;
     }
-    Ok(())
+    Ok(plain)
 }

@@ -23,6 +23,7 @@ use tables::mac::MacTable;
 
 use super::compile;
 use super::directory::{Directory, Inventory, NatPool, Policer, Tenant};
+use super::kept::Waiting;
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
 use super::policers;
@@ -30,7 +31,6 @@ use super::port::{self, Kind};
 use super::routing::Routing;
 use super::start::EngineError;
 use super::workers::Pool;
-use crate::dataplane::KeptSession;
 use crate::model::spec::InterfaceSpec;
 use crate::model::{Flaw, Key, Name};
 
@@ -99,7 +99,7 @@ pub(super) struct Core {
     /// VIPs.
     pub(super) balancer: Balancer,
     /// Sessions of the process before, which wait for them.
-    pub(super) kept: Vec<KeptSession>,
+    pub(super) kept: Waiting,
     /// Lists of rules, sets and endpoints.
     pub(super) filters: Filters,
     /// The number that the last new tenant was given.
@@ -222,10 +222,12 @@ impl Core {
             let finish = finish && (kind.output.is_some() || interface.tunnel.is_some());
             let output: &[&str] = if finish { &["offload"] } else { &[] };
             let input: &[&str] = if policers::meters(inventory, index) { &[INTERFACE_POLICER] } else { &[] };
-            let ends = Ends::of(interface, kind.output);
             let (tracked, split) = (tenants.place(index).is_some(), splits.contains(&index));
-            let unicast = compile::set_unicast(&self.plan, arcs, index, interface, (tracked, engine, split));
-            if let Err(error) = ends.set(&self.plan, arcs, index, input, output).and(unicast) {
+            let set = compile::set_unicast(&self.plan, arcs, index, interface, (tracked, engine, split))
+                .and_then(|plain| {
+                    Ends::of(interface, kind.output, plain).set(&self.plan, arcs, index, input, output)
+                });
+            if let Err(error) = set {
                 lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }
         }

@@ -93,7 +93,7 @@ impl Dataplane for Engine {
     }
 
     fn go_on(&mut self, sessions: Vec<KeptSession>) {
-        self.shared.core().kept = sessions;
+        self.shared.core().kept = sessions.into();
     }
 
     fn lost(&mut self) -> Vec<Refusal> {

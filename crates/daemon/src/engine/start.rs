@@ -202,7 +202,7 @@ impl Engine {
             departed_policers: BTreeMap::new(),
             policer_changes: 0,
             balancer: Balancer::new(pool.workers().len()),
-            kept: Vec::new(),
+            kept: super::kept::Waiting::default(),
             filters: Filters::default(),
             last_tenant: 0,
             interfaces_changed: false,

@@ -42,7 +42,11 @@ struct Header {
 /// What the system says; then there are none.
 pub fn write_sessions(directory: &Path, sessions: &[KeptSession]) -> io::Result<()> {
     let next = directory.join(NEXT);
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&next)?;
+    match fs::remove_file(&next) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
     let mut out = LineWriter::new(BufWriter::with_capacity(1 << 18, file));
     out.line(&Header {
         quiver_sessions: FORMAT,
@@ -70,26 +74,39 @@ pub fn take_sessions(directory: &Path) -> io::Result<Vec<KeptSession>> {
     };
     fs::remove_file(&path)?;
     let found = read(BufReader::with_capacity(1 << 18, file), &fs::read_to_string(BOOT)?, seconds())?;
-    Ok(found.unwrap_or_default())
+    Ok(found.unwrap_or_else(|reason| {
+        tracing::warn!(reason, "sessions to VIPs of the process before begin anew");
+        Vec::new()
+    }))
 }
 
-fn read(input: impl io::BufRead, boot: &str, now: u64) -> io::Result<Option<Vec<KeptSession>>> {
+/// Why sessions that were written are none.
+type Void = &'static str;
+
+fn read(input: impl io::BufRead, boot: &str, now: u64) -> io::Result<Result<Vec<KeptSession>, Void>> {
+    const DAMAGED: Void = "the file is damaged";
+    const ANOTHERS: Void = "another version has written the file";
     let mut lines = LineReader::new(input);
-    let Line::Text(text) = lines.next()? else { return Ok(None) };
-    let Ok(header) = serde_json::from_str::<Header>(text) else { return Ok(None) };
-    let fresh = (header.written..=header.written.saturating_add(STALE_SECONDS)).contains(&now);
-    if header.quiver_sessions != FORMAT || header.boot != boot || !fresh {
-        return Ok(None);
+    let Line::Text(text) = lines.next()? else { return Ok(Err(DAMAGED)) };
+    let Ok(header) = serde_json::from_str::<Header>(text) else { return Ok(Err(ANOTHERS)) };
+    if header.quiver_sessions != FORMAT {
+        return Ok(Err(ANOTHERS));
+    }
+    if header.boot != boot {
+        return Ok(Err("the machine was booted since"));
+    }
+    if !(header.written..=header.written.saturating_add(STALE_SECONDS)).contains(&now) {
+        return Ok(Err("that was more than ten minutes ago"));
     }
     let mut sessions = Vec::new();
     loop {
         match lines.next()? {
             Line::Text(text) => match serde_json::from_str(text) {
                 Ok(session) => sessions.push(session),
-                Err(_) => return Ok(None),
+                Err(_) => return Ok(Err(DAMAGED)),
             },
-            Line::Good => return Ok((sessions.len() == header.sessions).then_some(sessions)),
-            Line::Bad { .. } | Line::End => return Ok(None),
+            Line::Good if sessions.len() == header.sessions => return Ok(Ok(sessions)),
+            Line::Good | Line::Bad { .. } | Line::End => return Ok(Err(DAMAGED)),
         }
     }
 }
@@ -106,6 +123,7 @@ mod tests {
         let at = |port: u16| std::net::SocketAddr::from(([10, 0, 0, 1], port));
         KeptSession {
             tenant: "red".into(),
+            interface: "a".into(),
             context: 0,
             protocol: 6,
             endpoints: [at(port), at(80)],
@@ -133,14 +151,28 @@ mod tests {
         let text = fs::read_to_string(directory.path().join(SESSIONS)).unwrap();
         let header: Header = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         let read = |text: &str, now| read(text.as_bytes(), &header.boot, now).unwrap();
-        assert_eq!(read(&text, header.written + STALE_SECONDS), Some(vec![session(1)]));
-        assert_eq!(read(&text, header.written + STALE_SECONDS + 1), None);
-        assert_eq!(read(&text, header.written - 1), None);
+        assert_eq!(read(&text, header.written + STALE_SECONDS), Ok(vec![session(1)]));
+        assert!(read(&text, header.written + STALE_SECONDS + 1).unwrap_err().contains("ten minutes"));
+        assert!(read(&text, header.written - 1).is_err());
         for end in 0..text.len() {
-            assert_eq!(read(&text[..end], header.written), None, "cut off after {end}");
+            assert!(read(&text[..end], header.written).is_err(), "cut off after {end}");
         }
-        assert_eq!(super::read(text.as_bytes(), "another", header.written).unwrap(), None);
-        assert_eq!(read(&text.replace(":80\"", ":81\""), header.written), None);
-        assert_eq!(read(&text.replace("sessions\":1,\"b", "sessions\":2,\"b"), header.written), None);
+        assert!(
+            super::read(text.as_bytes(), "another", header.written).unwrap().unwrap_err().contains("booted")
+        );
+        assert!(read(&text.replace(":80\"", ":81\""), header.written).unwrap_err().contains("damaged"));
+        // Whole files, with their own sums, of another version and with another number of sessions.
+        let written = |quiver_sessions, sessions| {
+            let (boot, written) = (header.boot.clone(), header.written);
+            let mut file = Vec::new();
+            let mut out = LineWriter::new(&mut file);
+            out.line(&Header { quiver_sessions, boot, written, sessions }).unwrap();
+            out.line(&session(1)).unwrap();
+            out.finish().unwrap();
+            read(&String::from_utf8(file).unwrap(), header.written)
+        };
+        assert!(written(FORMAT, 1).is_ok());
+        assert!(written(FORMAT + 1, 1).unwrap_err().contains("another version"));
+        assert!(written(FORMAT, 2).unwrap_err().contains("damaged"));
     }
 }

@@ -93,17 +93,21 @@ impl Tiered for IpForward {
         self.v4.begin();
         self.v6.begin();
         let mut vector = Vector::new(frame.slots);
+        let mut decided = 0;
         while let Some(first) = vector.peek() {
             let (meta, area) = ctx.packets.parts_mut(first);
             let (rx_if, kind) = (meta.rx_if, ethertype(area));
             let lot = match kind {
                 EtherType::IPV4 => self.v4.gather(&outlook, ctx.packets, &mut vector, rx_if),
                 EtherType::IPV6 => self.v6.gather(&outlook, ctx.packets, &mut vector, rx_if),
+                // A tag with VLAN id 0 has a priority and nothing else: others of its flow may have none.
+                _ if kind.is_vlan() => break,
                 _ => 0..0,
             };
             if lot.is_empty() {
                 if let Some((at, _)) = vector.next() {
                     frame.next[at] = Next::LongWay.edge();
+                    decided = at + 1;
                 }
                 continue;
             }
@@ -113,10 +117,11 @@ impl Tiered for IpForward {
                 EtherType::IPV4 => self.v4.forward(simd, &outlook, ctx.packets, part, next, long),
                 _ => self.v6.forward(simd, &outlook, ctx.packets, part, next, long),
             };
+            decided = lot.start + short;
             if short < lot.len() {
-                frame.next[lot.start + short..].fill(long);
                 break;
             }
         }
+        frame.next[decided..].fill(Next::LongWay.edge());
     }
 }

@@ -162,7 +162,7 @@ impl<F: Arrives + Forwards> Lots<F> {
                     [next] => *next = lane.edge,
                     next => next.fill(lane.edge),
                 }
-            } else if hop.is_open() {
+            } else if hop.is_open() && way.is_for_us(packets.area(part.slots()[done])) {
                 return done;
             } else {
                 next[done] = long;
@@ -173,10 +173,15 @@ impl<F: Arrives + Forwards> Lots<F> {
     }
 }
 
-/// The flow hash of a packet that nobody has taken a header off yet, as [the lookup](crate::ip::lookup) would compute it.
+/// The flow hash of a packet that nobody has taken a header off yet, as [the lookup](crate::ip::lookup) would compute it, or
+/// whoever has before.
 #[inline(never)]
 fn flow_hash<F: Arrives>(packets: &Packets, slot: SlotId, symmetric: bool) -> u32 {
-    let (area, end) = (packets.area(slot), packets.meta(slot).end);
+    let (area, meta) = (packets.area(slot), packets.meta(slot));
+    if meta.flow_hash != 0 {
+        return meta.flow_hash;
+    }
+    let end = meta.end;
     let len = F::bytes_at(area, L3).map_or(0, F::length).min(end.saturating_sub(L3).into());
     let head = area.get(L3.into()..usize::from(L3) + len as usize).unwrap_or_default();
     F::flow_hash(head, symmetric).max(1)

@@ -31,6 +31,15 @@ fn ordinary(v6: bool) -> Row {
     row(if v6 { "forward 30 bytes" } else { "forward 50 bytes" }, v6)
 }
 
+const PRIORITY: &str = "a priority tag";
+
+/// An ordinary packet behind a tag of VLAN id 0, which says what priority it has.
+fn tagged(v6: bool) -> Row {
+    let mut row = ordinary(v6);
+    row.frame.splice(12..12, [0x81, 0x00, 0xa0, 0x00]);
+    row
+}
+
 /// Shows the metadata of each packet on its way out: the control thread is told, under a kind that says it all.
 const SPY: NodeSpec = NodeSpec {
     name: "spy",
@@ -133,9 +142,17 @@ fn ordinary_packets_go_the_short_way_and_are_counted_as_by_the_long_one() {
 #[test]
 fn no_packet_overtakes_one_of_its_flow() {
     for tier in Tier::available() {
-        for (v6, unusual) in [(false, "record route, 60 bytes of header"), (true, "hop-by-hop options")] {
+        for (v6, unusual) in [
+            (false, "record route, 60 bytes of header"),
+            (false, "a later fragment"),
+            (false, PRIORITY),
+            (true, "hop-by-hop options"),
+            (true, "a later fragment"),
+            (true, PRIORITY),
+        ] {
             let mut bench = bench(tier, 1500, SHORT);
-            let (usual, unusual) = (ordinary(v6), row(unusual, v6));
+            let (usual, unusual) =
+                (ordinary(v6), if unusual == PRIORITY { tagged(v6) } else { row(unusual, v6) });
             let out = |row: &Row| match &row.verdict {
                 crate::testing::Verdict::Sent(frames) => frames[0].1.clone(),
                 other => panic!("row {:?}: {other:?}", row.name),
@@ -160,9 +177,12 @@ fn others_do_not_keep_ordinary_packets_from_the_short_way() {
         frames[10] = row("a router that isn't known", false).frame;
         frames[20][12..14].copy_from_slice(&[0x88, 0xb6]);
         frames[30] = ordinary(true).frame;
+        // To other stations, and to a group that the default route would lead to.
+        frames[40][0] ^= 4;
+        frames[50][0] = 1;
         let outcome = bench.run(1, &frames, 100);
-        assert_eq!(outcome.sent[&2].len(), 98, "{:?}", outcome.drops);
-        assert_eq!(packets_of(&bench, LONG), 2, "tier {}", tier.name());
+        assert_eq!(outcome.sent[&2].len(), 96, "{:?}", outcome.drops);
+        assert_eq!(packets_of(&bench, LONG), 4, "tier {}", tier.name());
     }
 }
 

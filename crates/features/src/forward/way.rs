@@ -87,6 +87,12 @@ impl<F: Arrives + Forwards> Way<F> {
         }
     }
 
+    /// Whether a frame is to the interface's own address: no other is forwarded by anybody here.
+    #[inline(always)]
+    pub(super) const fn is_for_us(&self, area: &[u8; HEAD_AREA]) -> bool {
+        destination(area) == self.address
+    }
+
     /// Sends an ordinary packet on: one hop less, without padding, behind the next hop's link-layer header. Gives the IP packet's
     /// length. `None`, and nothing changed, where it isn't one.
     #[inline(always)]
@@ -97,7 +103,7 @@ impl<F: Arrives + Forwards> Way<F> {
         area: &mut [u8; HEAD_AREA],
         hop: &Hop,
     ) -> Option<u32> {
-        let ours = destination(area) == self.address;
+        let ours = self.is_for_us(area);
         let (header, rest) = area.get_mut(HEADROOM..)?.split_first_chunk_mut()?;
         let ip = F::bytes_mut(rest)?;
         let len = F::length(ip);
@@ -114,7 +120,10 @@ impl<F: Arrives + Forwards> Way<F> {
         *header = hop.header;
         // In this order: the row is loaded whole, which has to wait for narrower stores into it.
         self.shape.apply(simd, meta);
-        (meta.tx_if, meta.next_hop, meta.flow_hash) = (hop.tx_if, hop.id, hop.hash);
+        (meta.tx_if, meta.next_hop) = (hop.tx_if, hop.id);
+        if hop.hash != 0 {
+            meta.flow_hash = hop.hash;
+        }
         if padded {
             meta.end = end as u16;
         }

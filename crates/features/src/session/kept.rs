@@ -8,9 +8,9 @@
 use super::entry::{Direction, Flow, Marks, Session, State};
 use super::events::{End, What};
 use super::look::Seen;
-use super::sessions::Sessions;
+use super::sessions::{Sessions, is_anothers};
 use super::tenants::{TICK_BITS, Tenants};
-use std::sync::Arc;
+use graph::IfIndex;
 use std::sync::atomic::Ordering;
 use tables::session::{Endpoint, Inserted, Key};
 
@@ -19,6 +19,8 @@ use tables::session::{Endpoint, Inserted, Key};
 pub struct Kept {
     /// Number of its tenant.
     pub tenant: u16,
+    /// The interface that its first packet came by.
+    pub interface: IfIndex,
     /// Its address space.
     pub context: u16,
     /// IP protocol.
@@ -48,9 +50,9 @@ impl Seen {
 }
 
 impl Sessions {
-    /// What was kept waits from now on.
-    pub fn keep(&mut self, kept: Arc<[Kept]>) {
-        self.kept = kept;
+    /// What was kept waits from now on, too.
+    pub fn keep(&mut self, kept: &[Kept]) {
+        self.kept = [&*self.kept, kept].concat().into();
     }
 
     /// Whether something waits.
@@ -75,6 +77,11 @@ impl Sessions {
         let tenant = tenants.get(kept.tenant)?;
         let [initiator, responder] = kept.endpoints;
         let (key, from_high) = Key::of(kept.context, kept.protocol, initiator, responder)?;
+        // Whose packets the interface's are may have changed.
+        let place = tenants.place(kept.interface)?;
+        if place.context != kept.context || is_anothers(tenants, kept.interface, kept.tenant) {
+            return None;
+        }
         if tenants.workers > 1 && tenants.owner(&key) != worker {
             return None;
         }
@@ -107,6 +114,7 @@ impl Sessions {
             tenant.occupancy.give();
             return None;
         };
+        self.begins_at(index, kept.interface);
         self.arm(index, tenant, tick);
         self.link(index);
         tenant.occupancy.created.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use super::tcp_check::{TcpState, Track};
 use super::tenants::{TICK_BITS, Tenants};
 use super::translate::NOBODY;
 use core::net::IpAddr;
+use graph::IfIndex;
 use tables::session::{Endpoint, Handle, Key};
 
 /// Which sessions are meant: those that agree with everything that is said.
@@ -67,6 +68,8 @@ pub struct Seen {
     pub balanced: bool,
     /// Its packets go to the backend, and come from it, as they are: nothing is translated.
     pub direct: bool,
+    /// The interface that its first packet came by.
+    pub begun: IfIndex,
 }
 
 impl Seen {
@@ -100,6 +103,7 @@ impl Sessions {
             translated: self.translations.endpoints(handle),
             balanced: owners.is_some_and(|owners| owners.account != NOBODY),
             direct: self.translations.direct(handle).is_some(),
+            begun: self.begun.get(handle).copied().unwrap_or(0),
         })
     }
 

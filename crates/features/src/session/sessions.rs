@@ -45,7 +45,7 @@ pub struct Sessions {
     /// What `acl` knows of them.
     pub(super) acl: Beside<Note>,
     /// The interfaces by which their first packets came.
-    begun: Beside<IfIndex>,
+    pub(super) begun: Beside<IfIndex>,
     /// For asking whose those are that begin.
     pub(super) asking: Asking,
     /// What `policer` has for those that are metered each for itself.
@@ -90,7 +90,7 @@ impl Default for Sessions {
 }
 
 /// Whether sessions that begin at an interface are of another tenant than that. One that is a class there keeps its sessions when lists change.
-fn is_anothers(tenants: &Tenants, interface: IfIndex, tenant: u16) -> bool {
+pub(super) fn is_anothers(tenants: &Tenants, interface: IfIndex, tenant: u16) -> bool {
     let owner = tenants.place(interface).map_or(0, |place| place.tenant);
     owner != 0 && owner != tenant && !tenants.get(owner).is_some_and(|owner| owner.has_class(tenant))
 }
@@ -238,7 +238,7 @@ impl Sessions {
     }
 
     /// The session begins with a packet that has come by that interface.
-    fn begins_at(&mut self, index: u32, interface: IfIndex) {
+    pub(super) fn begins_at(&mut self, index: u32, interface: IfIndex) {
         if let Some(handle) = self.table.handle(index)
             && let Some((begun, _)) = self.begun.get_mut(handle)
         {

@@ -83,7 +83,7 @@ impl Inspect for EngineHandle {
         sessions::tenants(&self.shared)
     }
 
-    fn kept_sessions(&self) -> Result<Vec<KeptSession>, InspectError> {
+    fn kept_sessions(&self) -> Vec<KeptSession> {
         kept::kept(&self.shared)
     }
 

@@ -93,7 +93,7 @@ fn stack_vlans(table: &mut Interfaces) {
 fn ends(bench: &mut Bench, index: IfIndex) {
     let (interfaces, arcs, plan) = (bench.key::<Interfaces>(), bench.key::<Arcs>(), Arc::clone(&bench.plan));
     bench.publish(|draft| {
-        let ends = Ends::of(draft.get(interfaces).get(index), None);
+        let ends = Ends::of(draft.get(interfaces).get(index), None, true);
         draft.change(arcs, |arcs| ends.set(&plan, arcs, index, &[], &[])).unwrap();
     });
 }

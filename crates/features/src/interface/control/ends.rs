@@ -24,15 +24,15 @@ impl Ends {
     /// | port, cross-connected | `cross-connect` | `port_output` |
     /// | port, IP mode | `l3-input` | `port_output` |
     /// | port, bridge member | `bridge-input` | `port_output` |
-    /// | port, otherwise | `ip-forward` | `port_output` |
+    /// | port, otherwise | `ip-forward`, if it is `plain`, else `ethernet-input` | `port_output` |
     /// | VLAN sub-interface | – (the parent's frames come to it) | `vlan-output` |
     /// | tunnel | as of a port, but `ethernet-input` instead of `ip-forward` | `vxlan-output`, `geneve-output` |
     /// | BVI | `ethernet-input` | `bvi-output` |
     /// | other interface without port | – | – |
     ///
-    /// A port with sub-interfaces is always `ethernet-input`'s: its frames have to be told apart first.
+    /// `plain`: features don't see all its packets on their way to the lookups. A port with sub-interfaces is always `ethernet-input`'s: its frames have to be told apart first.
     #[must_use]
-    pub fn of(interface: &Interface, port_output: Option<&'static str>) -> Self {
+    pub fn of(interface: &Interface, port_output: Option<&'static str>, plain: bool) -> Self {
         if !interface.exists || !interface.up {
             return Self::default();
         }
@@ -51,7 +51,7 @@ impl Ends {
             (_, Layer2::CrossConnect { .. }) => "cross-connect",
             (LinkMode::Ip, _) => "l3-input",
             (LinkMode::Ethernet, Layer2::Bridge { .. }) => "bridge-input",
-            (LinkMode::Ethernet, Layer2::None) if interface.tunnel.is_some() => "ethernet-input",
+            (LinkMode::Ethernet, Layer2::None) if interface.tunnel.is_some() || !plain => "ethernet-input",
             (LinkMode::Ethernet, Layer2::None) => "ip-forward",
         };
         Self { device_input: Some(input), interface_output: port_output }
@@ -149,7 +149,14 @@ mod tests {
             (up, None, None, None),
         ];
         for (interface, port, device_input, interface_output) in table {
-            assert_eq!(Ends::of(&interface, port), Ends { device_input, interface_output }, "{interface:?}");
+            let ends = Ends { device_input, interface_output };
+            assert_eq!(Ends::of(&interface, port, true), ends, "{interface:?}");
+            let busy = device_input.map(|end| if end == "ip-forward" { "ethernet-input" } else { end });
+            assert_eq!(
+                Ends::of(&interface, port, false),
+                Ends { device_input: busy, ..ends },
+                "{interface:?}"
+            );
         }
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Link {
     all: Vec<InterfaceAddress>,
     /// When own addresses were defended last.
     pub(super) defended: BTreeMap<IpAddr, u64>,
+    /// Nobody is asked before: see [`Config::settle`](super::Config::settle).
+    pub(super) quiet_until: u64,
 }
 
 impl Link {
@@ -29,6 +31,7 @@ impl Link {
             addresses: interface.addresses.to_vec(),
             all: interface.own().collect(),
             defended: BTreeMap::new(),
+            quiet_until: 0,
         })
     }
 

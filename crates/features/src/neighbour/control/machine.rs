@@ -69,6 +69,7 @@ impl Neighbours {
         };
         if let Some(old) = &old {
             new.defended = old.defended.clone();
+            new.quiet_until = old.quiet_until;
         }
         let same_mac = old.as_ref().is_some_and(|old| old.mac == new.mac);
         let before: Vec<IpAddr> = old.iter().flat_map(Link::own).collect();
@@ -86,6 +87,9 @@ impl Neighbours {
         let own: Vec<IpAddr> = self.links.0.get(&index).into_iter().flat_map(Link::own).collect();
         self.announcements.retain(|(_, of, ..)| *of != index);
         let at = now + self.config.settle;
+        if let Some(link) = self.links.0.get_mut(&index) {
+            link.quiet_until = at;
+        }
         if self.config.announcements > 0 {
             self.announcements.extend(own.into_iter().map(|own| (at, index, own, self.config.announcements)));
         }
@@ -95,8 +99,7 @@ impl Neighbours {
                 && matches!(entry.state, State::Incomplete | State::Probe)
             {
                 entry.sent = 0;
-                let state = entry.state;
-                self.table.set_state(id, state, now, Some(at));
+                self.solicit(id, now);
             }
         }
     }

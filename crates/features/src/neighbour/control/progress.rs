@@ -47,8 +47,13 @@ impl Neighbours {
     /// Asks for a neighbour: all stations while its link-layer address isn't known, else itself.
     pub(super) fn solicit(&mut self, id: Id, now: u64) {
         let Some(entry) = self.table.get_mut(id) else { return };
-        entry.sent += 1;
         let (NeighbourKey { interface, address }, state) = (entry.key, entry.state);
+        let quiet_until = self.links.0.get(&interface).map_or(0, |link| link.quiet_until);
+        if now < quiet_until {
+            self.table.set_state(id, state, now, Some(quiet_until));
+            return;
+        }
+        entry.sent += 1;
         let to = state.is_usable().then_some(entry.mac);
         if let Some(link) = self.links.0.get(&interface) {
             let source = self.links.source(interface, address);

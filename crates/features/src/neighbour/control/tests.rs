@@ -299,6 +299,13 @@ fn whoever_is_being_asked_is_asked_anew_when_the_link_comes_up() {
     machine.neighbours.link_up(machine.now, 1);
     machine.pass(SECOND / 5);
     assert_eq!(machine.sent, sent + 3, "announced, and asked");
+    // Who begins to be asked for within that moment isn't asked to nobody either.
+    machine.neighbours.link_up(machine.now, 1);
+    machine.punt(RESOLVE4, waiting(1, host(1, 10), 100, false));
+    machine.act();
+    assert_eq!(machine.sent, sent + 3, "quiet");
+    machine.pass(SECOND / 5);
+    assert_eq!(machine.sent, sent + 6, "announced, and both asked");
 }
 
 #[test]

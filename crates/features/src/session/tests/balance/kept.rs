@@ -14,11 +14,11 @@ fn successor(bench: &mut Bench, tier: Tier) -> Bench {
         let vip = Key::of_endpoint(context, protocol, responder);
         let (account, direct) = accounts[&(vip, beyond[1])];
         let Session { state, tcp_flags, .. } = seen.session;
-        let endpoints = [initiator, responder];
-        Kept { tenant: 1, context, protocol, endpoints, beyond, account, direct, state, tcp_flags }
+        let (endpoints, interface) = ([initiator, responder], seen.begun);
+        Kept { tenant: 1, interface, context, protocol, endpoints, beyond, account, direct, state, tcp_flags }
     };
-    let kept = seen(bench).iter().filter(|seen| seen.is_kept()).map(kept).collect();
-    sessions(&mut next).keep(kept);
+    let kept: Vec<_> = seen(bench).iter().filter(|seen| seen.is_kept()).map(kept).collect();
+    sessions(&mut next).keep(&kept);
     next
 }
 
@@ -55,10 +55,31 @@ fn whose_backend_is_gone_begins_anew() {
     let mut next = successor(&mut bench, tier);
     let kept: Vec<_> =
         sessions(&mut next).kept.iter().map(|kept| Kept { account: 1 << 20, ..*kept }).collect();
-    sessions(&mut next).keep(kept.into());
+    sessions(&mut next).kept = kept.into();
     pass(&mut next, BALANCE4, "udp");
     assert_eq!(count(&next, "balance", "balanced"), 1);
     pass(&mut next, BALANCE4, "udp answer");
+}
+
+/// The interface, or its address space, is another tenant's by then: the session isn't this one's any more.
+#[test]
+fn whose_interface_is_anothers_by_then_does_not_go_on() {
+    let tier = Tier::available()[0];
+    let mut bench = network(tier, &mut simple());
+    pass(&mut bench, BALANCE4, "udp");
+    pass(&mut bench, BALANCE4, "udp answer");
+    for place in [Place { tenant: 2, context: 0 }, Place { tenant: 1, context: 7 }] {
+        let mut next = successor(&mut bench, tier);
+        let interface = one(&mut bench).begun;
+        let key = next.key::<Tenants>();
+        next.publish(|draft| draft.change(key, |all| all.set_place(interface, place)));
+        next.now += 1_000_000_000;
+        next.settle();
+        let row = packet(BALANCE4, "udp answer");
+        let _ = next.run(row.rx_if, &[row.frame], 1);
+        let there = seen(&mut next);
+        assert!(there.iter().all(|seen| !seen.balanced), "{place:?}: {there:?}");
+    }
 }
 
 #[test]
