@@ -22,9 +22,10 @@ pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// RFC 826: a request for Ethernet and IPv4 becomes a reply.
+/// RFC 826: a request for Ethernet and IPv4 becomes a reply. Who asks for his own address announces it (RFC 5227), and an answer would
+/// dispute it.
 fn answer_arp(arp: &mut [u8]) -> Option<()> {
-    if arp.len() < 28 || arp[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
+    if arp.len() < 28 || arp[..8] != [0, 1, 8, 0, 6, 4, 0, 1] || arp[14..18] == arp[24..28] {
         return None;
     }
     arp[7] = 2;
