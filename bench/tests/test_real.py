@@ -43,7 +43,7 @@ def test_a_comparison_prints_what_was_promised(programs, cores, tmp_path):
     assert found["a"]["median"] > 0 < found["b"]["median"]
     assert found["ratio"]["low"] <= found["ratio"]["median"] <= found["ratio"]["high"]
     assert found["verdict"].startswith("no verdict: 1 pair is too few")
-    assert found["b"]["clocks"]["ip4-lookup"] > 0
+    assert found["b"]["clocks"]["ip-forward"] > 0
     assert Path(found["kept"]).exists()
 
 
