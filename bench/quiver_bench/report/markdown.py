@@ -31,7 +31,8 @@ def tables(store: Store) -> str:
     rows = latest(store)
     if not rows:
         raise BadInput(f"there are no results in {store.directory}")
-    machines = list(dict.fromkeys(_machine(row) for row in rows))
+    # By the day they were first measured on: prose names machines by these letters, which a later result mustn't change.
+    machines = list(dict.fromkeys(_machine(row) for row in sorted(rows, key=lambda row: row["start_time"])))
     parts = [f"Machine **{letter}**: {machine}\n" for letter, machine in zip(_letters(), machines, strict=False)]
     letters = {machine: letter for letter, machine in zip(_letters(), machines, strict=False)}
     comparisons = [row for row in rows if row["test_type"] == "compare"]

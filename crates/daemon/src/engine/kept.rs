@@ -14,7 +14,7 @@ use super::inspect::sessions::{SPAN, ask, names};
 use super::start::Shared;
 use crate::dataplane::KeptSession;
 
-/// Sessions that are kept at most. More take a worker too long that begins, in one round: half a microsecond each, or one; the file of so many has some 30 MB.
+/// Sessions that are kept at most. More take a worker too long that begins, in one round: half a microsecond each, or one; the file of so many has some 30 MB (both estimated).
 const LIMIT: usize = 100_000;
 /// After so long (nanoseconds) nobody waits any more.
 const STALE: u64 = 600_000_000_000;
