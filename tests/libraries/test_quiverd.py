@@ -18,6 +18,7 @@ from lab.raw_memif import RawMemif
 
 EXAMPLES = RELEASE / "examples"
 US, GATEWAY = "02:00:00:00:00:09", "10.8.0.1"
+ARP = bytes.fromhex("0806")
 
 
 @pytest.fixture(scope="module")
