@@ -20,6 +20,7 @@ mod tunnels;
 
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
+use graph::engine::MAX_VECTOR;
 use graph::port::{Attachment, RxMode, RxPort};
 use graph::simd::Tier;
 use quiver_features::bridge::Bridges;
@@ -121,7 +122,7 @@ fn measure(case: &Case, rounds: u32) {
     bench.commit(&mut forwarding);
     if let Some(queues) = bench.graph.queues("test-input") {
         let frames = [Some(case.frame), case.also].into_iter().flatten();
-        let source = Box::new(Source::new(frames.map(|frame| frame()).collect()));
+        let source = Box::new(Source::new(frames.map(|frame| frame()).collect(), MAX_VECTOR));
         queues.take(|_| true);
         queues.add(RxPort::new(IN, 0, RxMode::Polling, source));
     }

@@ -1,13 +1,13 @@
-//! What the forwarding nodes cost: TSC clocks per packet, node by node, for 64-byte packets in vectors of 256.
+//! What the forwarding nodes cost: TSC clocks per packet, node by node, for 64-byte packets in vectors of 256, or of fewer.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6] [next hops] [long]
+//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6] [next hops] [long] [vector=N]
 //! ```
 //!
 //! Routes lie side by side (/24 and /48), and lead to the next hops (one by default, at most 200) in turn; `internet` instead of their
 //! number stands for an IPv6 table of the Internet's shape, whose packets go to half a million addresses.
 //!
-//! `long`: they go node by node, and not through `ip-forward`.
+//! `long`: they go node by node, and not through `ip-forward`. `vector=N`: N packets a vector, 256 at most.
 //!
 //! Packets are made in memory and end in a sink, so that the figures are those of the nodes in a warm cache; what a port
 //! costs is measured with real ports.
@@ -18,6 +18,7 @@ mod source;
 
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
+use graph::engine::MAX_VECTOR;
 use graph::port::{Attachment, RxMode, RxPort};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
@@ -41,11 +42,13 @@ fn main() {
     let rounds = number(1).unwrap_or(20_000);
     let hops = number(4).unwrap_or(1).clamp(1, 200) as u8;
     let way = if words.iter().any(|word| word == "long") { "ethernet-input" } else { "ip-forward" };
+    let few = words.iter().find_map(|word| word.strip_prefix("vector=")?.parse().ok());
+    let load = Load { rounds, at_once: few.unwrap_or(MAX_VECTOR).clamp(1, MAX_VECTOR) };
     let tiers = Tier::available().into_iter();
     for tier in tiers.filter(|tier| words.get(2).is_none_or(|only| only == tier.name())) {
         for v6 in [false, true] {
             if words.get(3).is_none_or(|only| (only == "6") == v6) && (v6 || shape != Shape::Internet) {
-                measure(tier, v6, shape, rounds, hops, way);
+                measure(tier, v6, shape, load, hops, way);
             }
         }
     }
@@ -60,7 +63,15 @@ enum Shape {
     Internet,
 }
 
-fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8, way: &str) {
+/// How much comes.
+#[derive(Clone, Copy)]
+struct Load {
+    rounds: u32,
+    /// Packets a round.
+    at_once: usize,
+}
+
+fn measure(tier: Tier, v6: bool, shape: Shape, load: Load, hops: u8, way: &str) {
     let mut bench = Bench::new(tier);
     let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
     let address = |index: IfIndex, host: u8| -> IpAddr {
@@ -125,13 +136,13 @@ fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32, hops: u8, way: &str)
         }
     };
     bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink(64)));
-    let source = Box::new(Source::new(frames));
+    let source = Box::new(Source::new(frames, load.at_once));
     if let Some(queues) = bench.graph.queues("test-input") {
         queues.take(|_| true);
         queues.add(RxPort::new(1, 0, RxMode::Polling, source));
     }
     let mut clocks = Clocks::start(&bench);
-    for _ in 0..rounds {
+    for _ in 0..load.rounds {
         bench.round();
         clocks.note(&bench);
     }

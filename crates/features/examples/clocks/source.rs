@@ -6,16 +6,17 @@ use graph::port::{PortFault, Received, RxQueue};
 use graph::simd::Tier;
 use std::os::fd::BorrowedFd;
 
-/// Gives its frames in turn, a full vector at a time.
+/// Gives its frames in turn, a full vector at a time or as many as it is made for.
 pub struct Source {
     frames: Vec<Vec<u8>>,
+    at_once: usize,
     turn: usize,
 }
 
 impl Source {
-    /// Of these frames; none are none.
-    pub fn new(frames: Vec<Vec<u8>>) -> Self {
-        Self { frames, turn: 0 }
+    /// Of these frames; none are none. At most `at_once` of them a round.
+    pub fn new(frames: Vec<Vec<u8>>, at_once: usize) -> Self {
+        Self { frames, at_once, turn: 0 }
     }
 }
 
@@ -29,7 +30,7 @@ impl RxQueue for Source {
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
         let mut bytes = 0;
-        for _ in 0..max {
+        for _ in 0..max.min(self.at_once) {
             let Some(frame) = self.frames.get(self.turn) else { break };
             self.turn = (self.turn + 1) % self.frames.len();
             bytes += frame.len() as u64;
