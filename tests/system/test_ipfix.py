@@ -57,13 +57,13 @@ class Collector:
         for message in self.decoded():
             for name, part in message.items():
                 assert "Malformed" not in name, message
-                if re.fullmatch(r"Set \d+ \[id=(25[6-9]|260)\] .*", name):
+                if re.fullmatch(r"Set \d+ \[id=(25[6-9]|26[01])\] .*", name):
                     found += [record for flow, record in part.items() if flow.startswith("Flow ")]
         return found
 
     def of(self, port, field="cflow.flow_end_reason"):
         """Records of sessions with that port that have the field."""
-        return [record for record in self.records() if record["cflow.dstport"] == str(port) and field in record]
+        return [record for record in self.records() if record.get("cflow.dstport") == str(port) and field in record]
 
     def eventually(self, port, number=1, **options):
         eventually(lambda: len(self.of(port, **options)) >= number, lambda: f"{number} records: {self.records()}", interval=0.3)
@@ -239,6 +239,36 @@ def test_translations_are_told(exporting):
     for one in (record, created, deleted):
         assert {name: one[name] for name in expected} == expected
     assert milliseconds(created["cflow.observation_time_milliseconds"]) <= milliseconds(deleted["cflow.observation_time_milliseconds"])
+
+
+def test_blocks_of_ports_are_told_instead_of_their_sessions(exporting):
+    services = [f'{way}_services = ["l4-lifecycle", "nat"]' for way in ("forward", "reverse")]
+    pool = '[[nat_pool]]\nname = "out"\naddresses = ["192.0.2.1"]\nfirst_port = 2000\nlast_port = 9999\nblock_size = 100\nblocks_per_host = 1\n'
+    pods, daemon, collector = exporting("nat_events = true", services=pool + tenant('nat_pool = "out"', *services))
+    pods[1].ip("route", "add", "192.0.2.0/30", "via", "10.2.0.1")
+    seen = set()
+    for _ in range(5):
+        # Other ports each time: the sessions are different workers'.
+        with sockets(pods, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2") as (client, server):
+            client.sendto(b"?", server.getsockname())
+            seen.add(server.recvfrom(10)[1])
+    first = min(port for _, port in seen) // 100 * 100
+    assert all(address == "192.0.2.1" and first <= port < first + 100 for address, port in seen)
+    (shown,) = json.loads(daemon.cli("show", "nat", "-o", "json").stdout)["pools"]
+    assert (shown["blocks"], shown["blocks_taken"], shown["blocks_per_host"]) == (80, 1, 1)
+    daemon.cli("clear", "session")
+    told = lambda: [record for record in collector.records() if "cflow.nat_event" in record]
+    eventually(lambda: len(told()) >= 2, lambda: str(collector.records()), interval=0.3)
+    given, taken = told()
+    assert (given["cflow.nat_event"], taken["cflow.nat_event"]) == ("16", "17"), "port block allocation, de-allocation"
+    expected = {
+        "cflow.srcaddr": "10.1.0.2",
+        "cflow.post_natsource_ipv4_address": "192.0.2.1",
+        "cflow.port_range_start": str(first),
+        "cflow.port_range_end": str(first + 99),
+    }
+    for one in (given, taken):
+        assert {name: one.get(name) for name in expected} == expected, one
 
 
 def test_a_session_that_goes_on_is_told_in_parts_that_sum_up(exporting):

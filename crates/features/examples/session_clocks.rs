@@ -307,6 +307,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         addresses: vec![0xc612_0000..=0xc612_0000 + addresses],
         ports: 1024..=u16::MAX,
         deterministic: None,
+        blocks: None,
         mappings: Default::default(),
         prefixes: Default::default(),
         figures: Arc::default(),

@@ -32,6 +32,7 @@ impl View for Pools {
             Column::left("ADDRESSES"),
             Column::left("PORTS"),
             Column::left("HOSTS").optional(),
+            Column::left("BLOCKS").optional(),
             Column::right("MAPPED").optional(),
             Column::left("PREFIXES").optional(),
             Column::right("SESSIONS"),
@@ -50,6 +51,7 @@ impl View for Pools {
                 pool.addresses.join(" ").into(),
                 format!("{}-{}", pool.first_port, pool.last_port).into(),
                 hosts(pool).into(),
+                blocks(pool).into(),
                 if pool.mappings.is_empty() { Cell::default() } else { (pool.mappings.len() as u64).into() },
                 prefixes(pool).into(),
                 pool.translations.into(),
@@ -77,6 +79,14 @@ fn hosts(pool: &NatPoolState) -> String {
     match pool.deterministic.as_str() {
         "" => String::new(),
         hosts => format!("{hosts}, {} each", pool.ports_per_host),
+    }
+}
+
+/// "3 of 126, 512 ports each", where hosts are given ports in blocks.
+fn blocks(pool: &NatPoolState) -> String {
+    match pool.block_size {
+        0 => String::new(),
+        size => format!("{} of {}, {size} ports each", pool.blocks_taken, pool.blocks),
     }
 }
 
@@ -114,6 +124,13 @@ mod tests {
             "POOL   ADDRESSES                  PORTS       HOSTS                  SESSIONS  CREATED  EXHAUSTED  TENANTS\n\
              fixed  192.0.2.64                 1024-65535  10.0.0.0/24, 252 each        20      300          0\n\
              out    192.0.2.0/28 198.51.100.7  1024-65535                               20      300          4  blue red\n"
+        );
+        let shared =
+            NatPoolState { block_size: 512, blocks: 126, blocks_taken: 3, ..answer.pools[1].clone() };
+        assert_eq!(
+            view.table(&NatResponse { pools: vec![shared] }, None, Paint::new(false)),
+            "POOL  ADDRESSES                  PORTS       BLOCKS                    SESSIONS  CREATED  EXHAUSTED  TENANTS\n\
+             out   192.0.2.0/28 198.51.100.7  1024-65535  3 of 126, 512 ports each        20      300          4  blue red\n"
         );
         assert_eq!(view.table(&NatResponse::default(), None, Paint::new(false)), "no NAT pools\n");
     }

@@ -121,6 +121,10 @@ fn line(event: &SessionEvent, paint: Paint) -> String {
     if !event.drop_reason.is_empty() {
         text += &format!("  by {} ({})", event.drop_node, event.drop_reason);
     }
+    if event.first_port != 0 {
+        let given = if event.kind() == SessionEventKind::Ended { "given back" } else { "given" };
+        text += &format!("  ports {}-{} {given}", event.first_port, event.last_port);
+    }
     if event.kind() == SessionEventKind::Ended {
         text += &format!(
             "  {}, {} packets {} bytes, {} and {} back, {}",
@@ -170,6 +174,18 @@ mod tests {
             line(&ended, Paint::new(false)),
             "12:01:34.275000000  ended: timeout  red udp 10.0.0.2:40000 > 10.0.1.2:53 seen as 192.0.2.1:50000  \
              established, 2 packets 120 bytes, 1 and 60 back, 12.3 s"
+        );
+        let given = SessionEvent {
+            kind: SessionEventKind::Translated.into(),
+            end: SessionEnd::Unspecified.into(),
+            first_port: 50000,
+            last_port: 50511,
+            ..ended.clone()
+        };
+        assert_eq!(
+            line(&given, Paint::new(false)),
+            "12:01:34.275000000  translated  red udp 10.0.0.2:40000 > 10.0.1.2:53 seen as 192.0.2.1:50000  \
+             ports 50000-50511 given"
         );
         let backend = SessionState {
             translated: String::new(),

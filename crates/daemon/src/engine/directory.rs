@@ -12,7 +12,7 @@ use features::session::Occupancy;
 use features::session::acl::control::Placed;
 use features::session::balance::Ledger;
 use features::session::balance::control::PlacedVip;
-use features::session::nat::Figures;
+use features::session::nat::{Blocks, Figures};
 use features::session::redirect::Engine;
 
 use super::policers::Users;
@@ -76,6 +76,8 @@ pub(super) struct NatPool {
     pub(super) spec: Arc<NatPoolSpec>,
     /// Its figures.
     pub(super) figures: Arc<Figures>,
+    /// Its blocks of ports, where hosts are given ports in blocks.
+    pub(super) blocks: Option<Arc<Blocks>>,
 }
 
 /// A policer as the engine keeps it.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use features::session::nat::Binding;
 use features::session::tenants::TICK_BITS;
 use features::session::{End, Filter, Kinds, Seen, What};
 use memory::clock::nanoseconds;
@@ -168,7 +169,19 @@ impl Export<'_> {
             self.session(&event.seen, &record);
         }
         if self.exporter.settings.nat_events && beyond(&event.seen).is_some() && event.seen.key.is_v4() {
-            self.add(Template::of_nat_event(), &record);
+            match event.binding {
+                Binding::Port => self.add(Template::of_nat_event(), &record),
+                // Whose block it is has been told.
+                Binding::Within => {}
+                Binding::Block(first, last) => {
+                    record.block = (first, last);
+                    record.nat = match event.what {
+                        What::Ended(_) => NatEvent::PortBlockDeallocation,
+                        _ => NatEvent::PortBlockAllocation,
+                    };
+                    self.add(Template::of_port_block(), &record);
+                }
+            }
         }
     }
 
@@ -275,6 +288,7 @@ fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u6
         reason: EndReason::ActiveTimeout,
         status: if session.is_blocked() { DROPPED } else { FORWARDED },
         nat: NatEvent::Nat44SessionCreate,
+        block: (0, 0),
         context: seen.key.context(),
         tenant,
     }

@@ -1,10 +1,11 @@
 //! Pools of addresses for NAT, and what workers see of them.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use api::v1::NatPoolState;
-use features::session::nat::{Mappings, Pool, Prefixes};
+use features::session::nat::{Blocks, Mappings, Pool, Prefixes};
 
 use super::core::Core;
 use super::directory::{Inventory, NatPool};
@@ -23,8 +24,9 @@ impl Core {
                 let inventory = self.directory.get();
                 let before = inventory.nat_pools.get(&after.name).or(departed.as_ref());
                 let figures = before.map(|pool| Arc::clone(&pool.figures)).unwrap_or_default();
+                let blocks = blocks(after, before);
                 drop(inventory);
-                let pool = NatPool { spec: Arc::clone(after), figures };
+                let pool = NatPool { spec: Arc::clone(after), figures, blocks };
                 self.directory.change(|inventory| inventory.nat_pools.insert(after.name.clone(), pool));
             }
             (Some(before), None) => {
@@ -40,14 +42,31 @@ impl Core {
     }
 }
 
+/// A pool's blocks of ports: those that there were, as long as they are of the same ports. Others are nobody's yet, and what sessions have of those before ends.
+fn blocks(spec: &NatPoolSpec, before: Option<&NatPool>) -> Option<Arc<Blocks>> {
+    let size = spec.blocks?;
+    let same = before.filter(|before| {
+        let of = |spec: &NatPoolSpec| (spec.addresses.clone(), spec.ports.clone(), spec.blocks);
+        of(&before.spec) == of(spec)
+    });
+    let there = same.and_then(|before| before.blocks.clone());
+    there.or_else(|| Some(Arc::new(Blocks::new(&ranges(spec), &spec.ports, size))))
+}
+
+/// Its addresses in host byte order.
+fn ranges(spec: &NatPoolSpec) -> Vec<RangeInclusive<u32>> {
+    spec.addresses.iter().map(|range| range.first.to_bits()..=range.last.to_bits()).collect()
+}
+
 /// A pool as workers see it.
 pub(super) fn compile(pool: &NatPool) -> Pool {
-    let NatPool { spec, figures } = pool;
+    let NatPool { spec, figures, blocks } = pool;
     Pool {
         name: spec.name.to_string().into(),
-        addresses: spec.addresses.iter().map(|range| range.first.to_bits()..=range.last.to_bits()).collect(),
+        addresses: ranges(spec),
         ports: spec.ports.clone(),
         deterministic: spec.deterministic.map(|hosts| hosts.to_bits()),
+        blocks: blocks.clone(),
         mappings: Mappings::new(&spec.mappings),
         prefixes: Prefixes::new(&spec.prefixes),
         figures: Arc::clone(figures),
@@ -64,6 +83,7 @@ pub(super) fn pools(shared: &Shared) -> Vec<NatPoolState> {
 
 fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
     let (spec, compiled) = (&pool.spec, compile(pool));
+    let blocks = |figure: fn(&Blocks) -> u64| pool.blocks.as_deref().map_or(0, figure);
     let users = inventory.tenants.values().filter(|tenant| tenant.spec.nat_pool.as_ref() == Some(&spec.name));
     let mut tenants: Vec<String> = users.map(|tenant| tenant.spec.name.to_string()).collect();
     tenants.sort();
@@ -82,5 +102,9 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         exhausted: pool.figures.exhausted.load(Ordering::Relaxed),
         mappings: spec.to_api().mappings,
         prefixes: spec.to_api().prefixes,
+        block_size: spec.blocks.map_or(0, |blocks| blocks.ports.into()),
+        blocks_per_host: spec.blocks.map_or(0, |blocks| blocks.per_host.into()),
+        blocks: blocks(Blocks::len),
+        blocks_taken: blocks(Blocks::taken),
     }
 }

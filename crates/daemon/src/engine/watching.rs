@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use api::v1::{
     SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest, SessionEventsResponse, SessionState,
 };
+use features::session::nat::Binding;
 use features::session::{self, Event, Filter, Kinds, Sessions, What};
 use graph::plan::Plan;
 use memory::clock::nanoseconds;
@@ -220,6 +221,10 @@ fn as_clients_know_it(plan: &Plan, happened: &Happened<'_>, since_1970: i128) ->
         What::Ended(end) => (SessionEventKind::Ended, sessions::session_end(end)),
     };
     let session: SessionState = sessions::state(&event.seen, tenant, *worker, event.at);
+    let (first_port, last_port) = match event.binding {
+        Binding::Block(first, last) => (first.into(), last.into()),
+        Binding::Port | Binding::Within => (0, 0),
+    };
     let drop = event.seen.session.chain[0].block().and_then(|reason| plan.drops.get(usize::from(reason)));
     SessionEvent {
         timestamp_ns: u64::try_from(i128::from(event.at) + since_1970).unwrap_or_default(),
@@ -228,5 +233,7 @@ fn as_clients_know_it(plan: &Plan, happened: &Happened<'_>, since_1970: i128) ->
         session: Some(session),
         drop_node: drop.map(|(node, _)| plan.nodes[usize::from(*node)].spec.name.into()).unwrap_or_default(),
         drop_reason: drop.map(|(_, spec)| spec.name.into()).unwrap_or_default(),
+        first_port,
+        last_port,
     }
 }

@@ -140,6 +140,7 @@ mod tests {
             reason: EndReason::IdleTimeout,
             status: FORWARDED,
             nat: NatEvent::Nat44SessionCreate,
+            block: (0, 0),
             context: 7,
             tenant,
         }

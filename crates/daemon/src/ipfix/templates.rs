@@ -36,6 +36,10 @@ pub enum NatEvent {
     Nat44SessionCreate = 4,
     /// It isn't any more.
     Nat44SessionDelete = 5,
+    /// A host is given a block of ports.
+    PortBlockAllocation = 16,
+    /// It has given it back.
+    PortBlockDeallocation = 17,
 }
 
 /// `forwardingStatus`: its packets were forwarded.
@@ -74,6 +78,8 @@ pub struct Record<'a> {
     pub status: u8,
     /// What `nat` or `balance` did.
     pub nat: NatEvent,
+    /// First and last port of the block that the initiator was given or gave back.
+    pub block: (u16, u16),
     /// Address space.
     pub context: u16,
     /// Tenant.
@@ -168,6 +174,18 @@ const NAT44: &[Element] = &[
     element(371, VARIABLE, |record, out| text(record.tenant, out)),
 ];
 
+/// RFC 8158: port block allocation and de-allocation.
+const PORT_BLOCK: &[Element] = &[
+    element(323, 8, |record, out| out.extend(record.observed.to_be_bytes())), // observationTimeMilliseconds
+    element(230, 1, |record, out| out.push(record.nat as u8)),                // natEvent
+    element(8, 4, |record, out| address(record.ends[0].0, out)),              // sourceIPv4Address
+    element(225, 4, |record, out| address(record.beyond[0].0, out)),          // postNATSourceIPv4Address
+    element(361, 2, |record, out| out.extend(record.block.0.to_be_bytes())),  // portRangeStart
+    element(362, 2, |record, out| out.extend(record.block.1.to_be_bytes())),  // portRangeEnd
+    element(234, 4, |record, out| out.extend(u32::from(record.context).to_be_bytes())),
+    element(371, VARIABLE, |record, out| text(record.tenant, out)),
+];
+
 /// Sessions of IPv4.
 const FLOW4: Template = Template { id: 256, elements: &[SESSION, ADDRESSES4] };
 /// Sessions of IPv6.
@@ -178,10 +196,13 @@ const TRANSLATED4: Template = Template { id: 258, elements: &[SESSION, ADDRESSES
 const TRANSLATED6: Template = Template { id: 259, elements: &[SESSION, ADDRESSES6, BEYOND6, PORTS_BEYOND] };
 /// Translations of IPv4 that come and go.
 const EVENTS4: Template = Template { id: 260, elements: &[NAT44, ADDRESSES4, BEYOND4, PORTS_BEYOND] };
+/// Blocks of ports that come and go.
+const BLOCKS: Template = Template { id: 261, elements: &[PORT_BLOCK] };
 
 impl Template {
     /// All of them.
-    pub(super) const ALL: [&'static Self; 5] = [&FLOW4, &FLOW6, &TRANSLATED4, &TRANSLATED6, &EVENTS4];
+    pub(super) const ALL: [&'static Self; 6] =
+        [&FLOW4, &FLOW6, &TRANSLATED4, &TRANSLATED6, &EVENTS4, &BLOCKS];
 
     /// That of a session's record.
     #[must_use]
@@ -198,6 +219,12 @@ impl Template {
     #[must_use]
     pub const fn of_nat_event() -> &'static Self {
         &EVENTS4
+    }
+
+    /// That of blocks of ports that come and go.
+    #[must_use]
+    pub const fn of_port_block() -> &'static Self {
+        &BLOCKS
     }
 
     /// Writes the template (RFC 7011 section 3.4.1).

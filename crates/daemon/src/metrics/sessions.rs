@@ -17,7 +17,7 @@ pub(super) fn collect(inspect: &dyn Inspect, out: &mut Exposition) {
 
 fn nat_pools(inspect: &dyn Inspect, out: &mut Exposition) {
     type Figure = (&'static str, Kind, &'static str, fn(&NatPoolState) -> u64);
-    let figures: [Figure; 4] = [
+    let figures: [Figure; 6] = [
         ("quiver_nat_pool_addresses", Kind::Gauge, "Addresses of a NAT pool.", |pool| pool.size),
         ("quiver_nat_pool_translations", Kind::Gauge, "Sessions that are translated.", |pool| {
             pool.translations
@@ -34,6 +34,10 @@ fn nat_pools(inspect: &dyn Inspect, out: &mut Exposition) {
             "Packets dropped because all ports were in use to their destination.",
             |pool| pool.exhausted,
         ),
+        ("quiver_nat_pool_port_blocks", Kind::Gauge, "Blocks of ports of a NAT pool.", |pool| pool.blocks),
+        ("quiver_nat_pool_port_blocks_taken", Kind::Gauge, "Blocks of ports that hosts have.", |pool| {
+            pool.blocks_taken
+        }),
     ];
     let pools = inspect.nat_pools();
     for (name, kind, help, figure) in figures {

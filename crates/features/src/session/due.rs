@@ -2,6 +2,7 @@
 
 use super::entry::Marks;
 use super::events::{End, Tally, What};
+use super::nat::Binding;
 use super::session_stats::Stats;
 use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
@@ -29,13 +30,14 @@ impl Sessions {
 
     /// Ends a session that is counted by whoever asks for it.
     pub(super) fn remove(&mut self, index: u32, end: End) {
-        self.tell(index, What::Ended(end));
         self.unlink(index);
+        let mut binding = Binding::default();
         if let Some((handle, _, session)) = self.table.visit(index)
             && session.marks.has(Marks::TRANSLATED)
         {
-            self.translations.release(&mut self.table, handle);
+            binding = self.translations.release(&mut self.table, handle);
         }
+        self.tell_of(index, What::Ended(end), binding);
         let stats = self.table.handle(index).and_then(|handle| self.stats.get(handle)).map(Stats::sides);
         let Some((_, session)) = self.table.remove(index) else { return };
         self.wheel.cancel(session.timer);

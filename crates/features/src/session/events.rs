@@ -5,6 +5,7 @@
 
 use super::entry::{Direction, Session, State};
 use super::look::{Filter, Seen};
+use super::nat::Binding;
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, TICK_BITS, Tenants};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,6 +108,8 @@ pub struct Event {
     pub at: u64,
     /// The session, as it was then.
     pub seen: Seen,
+    /// What is said of the port that `nat` gives it or takes back, where that has happened.
+    pub binding: Binding,
 }
 
 /// A worker's end of a queue.
@@ -175,10 +178,16 @@ impl Sessions {
     /// Tells whoever looks on what has happened to session `index`.
     #[inline(always)]
     pub(super) fn tell(&self, index: u32, what: What) {
+        self.tell_of(index, what, Binding::default());
+    }
+
+    /// The same of a session that `nat` gives a port or takes it back.
+    #[inline(always)]
+    pub(super) fn tell_of(&self, index: u32, what: What, binding: Binding) {
         if !self.watchers.is_empty()
             && let Some(seen) = self.as_it_is(index)
         {
-            self.watchers.tell(&Event { what, at: self.watchers.now, seen });
+            self.watchers.tell(&Event { what, at: self.watchers.now, seen, binding });
         }
     }
 
@@ -192,7 +201,11 @@ impl Sessions {
             (seen.session.state, seen.tcp) = (State::TimeWait, None);
             seen.session.initiated_by(side);
             seen.session.uncount(side, bytes);
-            self.watchers.tell(&Event { what: What::Ended(End::Finished), at: self.watchers.now, seen });
+            let handle = self.table.handle(index);
+            let binding =
+                handle.map(|handle| self.translations.binding(&self.table, handle)).unwrap_or_default();
+            let what = What::Ended(End::Finished);
+            self.watchers.tell(&Event { what, at: self.watchers.now, seen, binding });
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 use api::v1::{NatMapping, NatPool, NatProtocol};
-use features::session::nat::{Deterministic, Mapping, PrefixPair};
+use features::session::nat::{BlockSize, Deterministic, Mapping, PrefixPair};
 use wire::IpProtocol;
 
 use super::{IpRange, nat_prefix};
@@ -14,6 +14,8 @@ use crate::model::{Flaw, Name, fields};
 
 /// The well-known ports are left alone (RFC 4787 section 4.2.1).
 const FIRST_PORT: u16 = 1024;
+/// Blocks of ports that a host has at most, unless it is said.
+const BLOCKS_PER_HOST: u32 = 8;
 
 /// IPv4 addresses from one to another, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +90,8 @@ pub struct NatPoolSpec {
     pub context: u16,
     /// Hosts that have their ports by their address.
     pub deterministic: Option<Ipv4Span>,
+    /// Ports that hosts are given together.
+    pub blocks: Option<BlockSize>,
     /// Hosts and ports that are always seen with the same, ordered.
     pub mappings: Vec<Mapping>,
     /// Prefixes of IPv6 that are exchanged, ordered.
@@ -116,6 +120,7 @@ impl NatPoolSpec {
             "" => None,
             text => Some(deterministic(Ipv4Span::parse("deterministic", text)?, &addresses, first..=last)?),
         };
+        let blocks = blocks(pool, &addresses, &(first..=last))?;
         let mappings = mappings(&pool.mappings, &addresses, &(first..=last))?;
         if deterministic.is_some() || addresses.is_empty() {
             none_is_twice(&pool.mappings, addresses.is_empty())?;
@@ -126,6 +131,7 @@ impl NatPoolSpec {
             ports: first..=last,
             context,
             deterministic,
+            blocks,
             mappings,
             prefixes: nat_prefix::parse(&pool.prefixes)?,
         })
@@ -141,6 +147,11 @@ impl NatPoolSpec {
             last_port: unless(*self.ports.end(), u16::MAX),
             context: self.context.into(),
             deterministic: self.deterministic.map(|hosts| hosts.to_string()).unwrap_or_default(),
+            block_size: self.blocks.map_or(0, |blocks| blocks.ports.into()),
+            blocks_per_host: match self.blocks.map_or(BLOCKS_PER_HOST, |blocks| blocks.per_host.into()) {
+                BLOCKS_PER_HOST => 0,
+                other => other,
+            },
             mappings: self.mappings.iter().map(mapping_to_api).collect(),
             prefixes: self.prefixes.iter().map(nat_prefix::to_api).collect(),
         }
@@ -306,6 +317,33 @@ fn deterministic(
     Ok(hosts)
 }
 
+/// A block at least of each address, and of each host.
+fn blocks(
+    pool: &NatPool,
+    addresses: &[Ipv4Span],
+    ports: &RangeInclusive<u16>,
+) -> Result<Option<BlockSize>, Flaw> {
+    if pool.block_size == 0 {
+        return match pool.blocks_per_host {
+            0 => Ok(None),
+            _ => Err(Flaw::new("blocks_per_host", "is of blocks, but block_size isn't said")
+                .remedy("say it, or leave both out")),
+        };
+    }
+    if !pool.deterministic.is_empty() {
+        return Err(Flaw::new("block_size", "a deterministic pool's hosts have their ports already")
+            .remedy("leave out `deterministic`, or `block_size`"));
+    }
+    if addresses.is_empty() {
+        return Err(Flaw::new("block_size", "there are no addresses to share out").remedy("say some"));
+    }
+    let size = fields::number("block_size", pool.block_size, 1..=ports.len() as u32, 0)?;
+    let most = ports.len() as u32 / size;
+    let default = BLOCKS_PER_HOST.min(most);
+    let per_host = fields::number("blocks_per_host", pool.blocks_per_host, 1..=most, default)?;
+    Ok(Some(BlockSize { ports: size as u16, per_host: per_host as u16 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,6 +382,8 @@ mod tests {
                 ],
                 ..pool()
             },
+            NatPool { block_size: 512, ..pool() },
+            NatPool { block_size: 64512, blocks_per_host: 1, ..pool() },
             NatPool { addresses: vec![], mappings: vec![mapped(0)], ..pool() },
             NatPool {
                 addresses: vec![],
@@ -384,6 +424,11 @@ mod tests {
             (NatPool { context: 65_536, ..pool() }, "context"),
             (NatPool { deterministic: "10.0.0.0/33".into(), ..pool() }, "deterministic"),
             (NatPool { deterministic: "10.0.0.0/16".into(), ..pool() }, "deterministic"),
+            (NatPool { block_size: 64513, ..pool() }, "block_size"),
+            (NatPool { block_size: 64, deterministic: "10.0.0.0/24".into(), ..pool() }, "block_size"),
+            (NatPool { block_size: 64, addresses: vec![], ..maps(&[mapped(0)]) }, "block_size"),
+            (NatPool { block_size: 40_000, blocks_per_host: 2, ..pool() }, "blocks_per_host"),
+            (NatPool { blocks_per_host: 2, ..pool() }, "blocks_per_host"),
             (
                 maps(&[mapped(0), NatMapping { inside: "10.0.0.9".into(), ..mapped(0) }]),
                 "mappings[1].outside",

@@ -5,10 +5,12 @@ use super::super::events::What;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::super::translate::{Address, Address6, End, Translation};
+use super::block_ports::{Found, Wanting};
+use super::blocks::{Binding, Blocks};
 use super::likely::Likely;
 use super::pool::{Figures, Pool, Share};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use tables::session::{Beside, Endpoint, Handle, Key};
 use wire::IpProtocol;
 
@@ -19,7 +21,7 @@ const LOOKS: usize = 1 << 14;
 /// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
 const REMEMBERED: usize = 16;
 
-/// A host and a remote to which it can have no port, and when that was found out.
+/// The address that hosts are seen with, or the host where it has ports of blocks, and a remote to which there is no port, and when that was found out.
 type UsedUp = Option<(u32, End<u32>, u64)>;
 
 /// Why a session gets no port.
@@ -45,32 +47,77 @@ pub(in super::super) struct Wish {
 /// Pools that a worker's sessions have ports of.
 #[derive(Debug, Default)]
 pub(in super::super) struct Pools {
-    known: Vec<Arc<Figures>>,
+    known: Vec<Known>,
     used_up: [UsedUp; REMEMBERED],
     /// There is one of them: a port that is given back needn't look.
     any_used_up: bool,
 }
 
-impl Pools {
-    /// A port of the pool of that number is given back.
-    pub(in super::super) fn give(&mut self, pool: u16) {
-        if let Some(figures) = self.known.get(usize::from(pool)) {
-            figures.give();
-            if core::mem::take(&mut self.any_used_up) {
-                self.used_up = [None; REMEMBERED];
-            }
-        }
+/// What a session that is translated leaves when it ends.
+#[derive(Debug)]
+struct Known {
+    figures: Arc<Figures>,
+    blocks: Option<Weak<Blocks>>,
+}
+
+impl Known {
+    fn of(pool: &Pool) -> Self {
+        Self { figures: Arc::clone(&pool.figures), blocks: pool.blocks.as_ref().map(Arc::downgrade) }
     }
 
-    fn number_of(&mut self, figures: &Arc<Figures>) -> u16 {
-        let known = self.known.iter().position(|known| Arc::ptr_eq(known, figures));
+    fn is_of(&self, pool: &Pool) -> bool {
+        let blocks = self.blocks.as_ref().map(Weak::as_ptr);
+        Arc::ptr_eq(&self.figures, &pool.figures) && blocks == pool.blocks.as_ref().map(Arc::as_ptr)
+    }
+}
+
+impl Pools {
+    /// A port of the pool of that number is given back; `seen` says which host was seen with which one.
+    pub(in super::super) fn give(
+        &mut self,
+        pool: u16,
+        seen: impl FnOnce() -> Option<(u32, End<u32>)>,
+    ) -> Binding {
+        let Some(Known { figures, blocks }) = self.known.get(usize::from(pool)) else {
+            return Binding::Port;
+        };
+        figures.give();
+        if core::mem::take(&mut self.any_used_up) {
+            self.used_up = [None; REMEMBERED];
+        }
+        let left = || {
+            let (blocks, (host, seen)) = (blocks.as_ref()?.upgrade()?, seen()?);
+            Some(blocks.leave(host, seen))
+        };
+        left().unwrap_or_default()
+    }
+
+    /// What is said of a port of the pool of that number that a host is seen with.
+    pub(in super::super) fn binding(
+        &self,
+        pool: u16,
+        seen: impl FnOnce() -> Option<(u32, End<u32>)>,
+    ) -> Binding {
+        let within = || {
+            let blocks = self.known.get(usize::from(pool))?.blocks.as_ref()?.upgrade()?;
+            let (host, seen) = seen()?;
+            blocks.has(host, seen).then_some(Binding::Within)
+        };
+        within().unwrap_or_default()
+    }
+
+    fn number_of(&mut self, pool: &Pool) -> u16 {
+        let known = self.known.iter().position(|known| known.is_of(pool));
         // One that nobody else knows any more is of a pool that is gone, as are its translations.
-        let free = || self.known.iter().position(|known| Arc::strong_count(known) == 1 && idle(known));
+        let free = || {
+            let gone = |known: &Known| Arc::strong_count(&known.figures) == 1 && idle(&known.figures);
+            self.known.iter().position(gone)
+        };
         if let Some(at) = known.or_else(free) {
-            self.known[at] = Arc::clone(figures);
+            self.known[at] = Known::of(pool);
             return at as u16;
         }
-        self.known.push(Arc::clone(figures));
+        self.known.push(Known::of(pool));
         (self.known.len() - 1) as u16
     }
 }
@@ -103,7 +150,7 @@ pub(in super::super) fn holds(
 }
 
 /// Whether a protocol's ports can be changed: SCTP's are covered by a checksum over the whole packet, and by them alone a worker is chosen.
-fn has_free_ports(protocol: IpProtocol) -> bool {
+pub(super) fn has_free_ports(protocol: IpProtocol) -> bool {
     protocol != IpProtocol::SCTP
 }
 
@@ -134,7 +181,8 @@ impl Sessions {
             // Both keys are this worker's, as the owner goes by hosts' own addresses.
             let alias = self.table.add_alias(handle, alias, seen_is_high != inside_is_high);
             let alias = alias.map_err(|_| NoPort::InUse)?;
-            return self.note(index, (handle, key, inside_is_high), (alias, [seen, remote]), pool);
+            let found = (alias, [seen, remote], Binding::Port);
+            return self.note(index, (handle, key, inside_is_high), found, pool);
         }
         let ends = (host, remote, inside_is_high);
         if let Some(likely) = likely.filter(|_| asked == remote) {
@@ -142,25 +190,35 @@ impl Sessions {
                 if self.table.is_vacant(hash) {
                     let seen = candidate(&key, ends, seen);
                     let alias = self.table.add_vacant_alias(handle, (seen.key, hash), seen.turned);
-                    return self.note(index, (handle, key, inside_is_high), (alias, seen.beyond), pool);
+                    let found = (alias, seen.beyond, Binding::Port);
+                    return self.note(index, (handle, key, inside_is_high), found, pool);
                 }
             }
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
-        let refused = (share.address, remote, tick);
+        let refused = (if pool.blocks.is_some() { host.0 } else { share.address }, remote, tick);
         if self.translations.pools.used_up.contains(&Some(refused)) {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             return Err(NoPort::Exhausted);
         }
-        let found = self.port(tenants, worker, &key, ends, &share).and_then(|seen| {
-            let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
-            Some((alias, seen.beyond))
-        });
+        let found = match &pool.blocks {
+            Some(blocks) => {
+                let wanting = Wanting { worker, key: &key, ends };
+                self.block_port(tenants, (handle, &wanting), blocks, share.address)
+            }
+            None => self.port(tenants, worker, &key, ends, &share).and_then(|seen| {
+                let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
+                Some((alias, seen.beyond, Binding::Port))
+            }),
+        };
         let Some(found) = found else {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
-            // Any place does: it is for those that come by thousands.
-            self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
-            self.translations.pools.any_used_up = true;
+            // One that had to keep its port says nothing of others.
+            if has_free_ports(IpProtocol(key.protocol())) {
+                // Any place does: it is for those that come by thousands.
+                self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
+                self.translations.pools.any_used_up = true;
+            }
             return Err(NoPort::Exhausted);
         };
         self.note(index, (handle, key, inside_is_high), found, pool)
@@ -171,12 +229,12 @@ impl Sessions {
         &mut self,
         index: u32,
         (handle, key, inside_is_high): (Handle, Key, bool),
-        (alias, beyond): (u32, [End<u32>; 2]),
+        (alias, beyond, binding): Found,
         pool: &Pool,
     ) -> Result<(), NoPort> {
-        let number = self.translations.pools.number_of(&pool.figures);
+        let number = self.translations.pools.number_of(pool);
         let noted = note(&mut self.translations.v4, (handle, &key, inside_is_high), (alias, beyond), number);
-        self.noted(index, noted, alias, pool)
+        self.noted(index, noted, (alias, binding), pool)
     }
 
     /// A session of IPv6 whose initiator and responder are seen so beyond, with the ports that they have.
@@ -192,7 +250,7 @@ impl Sessions {
         // Both keys are this worker's, as the owner goes by hosts' own addresses.
         let alias = self.table.add_alias(handle, second, seen_is_high != near_is_high);
         let alias = alias.map_err(|_| NoPort::InUse)?;
-        let number = self.translations.pools.number_of(&pool.figures);
+        let number = self.translations.pools.number_of(pool);
         let noted = match beyond.map(|(address, port)| Some((Address6::of(address)?, port))) {
             [Some(near), Some(far)] => {
                 let session = (handle, &key, near_is_high);
@@ -200,10 +258,16 @@ impl Sessions {
             }
             _ => None,
         };
-        self.noted(index, noted, alias, pool)
+        self.noted(index, noted, (alias, Binding::Port), pool)
     }
 
-    fn noted(&mut self, index: u32, noted: Option<()>, alias: u32, pool: &Pool) -> Result<(), NoPort> {
+    fn noted(
+        &mut self,
+        index: u32,
+        noted: Option<()>,
+        (alias, binding): (u32, Binding),
+        pool: &Pool,
+    ) -> Result<(), NoPort> {
         if noted.is_none() {
             self.table.remove_alias(alias);
             return Err(NoPort::Exhausted);
@@ -212,7 +276,7 @@ impl Sessions {
         if let Some(session) = self.table.get_mut(index) {
             session.marks.put(Marks::TRANSLATED, true);
         }
-        self.tell(index, What::Translated);
+        self.tell_of(index, What::Translated, binding);
         Ok(())
     }
 
@@ -226,7 +290,7 @@ impl Sessions {
     ///
     /// Of one in use the other session's line, which comes from memory, would tell for certain; the bucket tells all but a few of them from
     /// those that are free. So the lines are looked at only where no port seems to be free.
-    fn port(
+    pub(super) fn port(
         &self,
         tenants: &Tenants,
         worker: u32,
@@ -260,8 +324,15 @@ impl Sessions {
             return if is_free(alias) { Ok([seen, remote]) } else { Err(NoPort::InUse) };
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
-        let found = self.port(tenants, worker, &key, (host, remote, inside_is_high), &share);
-        found.map(|seen| seen.beyond).ok_or(NoPort::Exhausted)
+        let ends = (host, remote, inside_is_high);
+        let beyond = match &pool.blocks {
+            Some(blocks) => {
+                let wanting = Wanting { worker, key: &key, ends };
+                self.would_have_block_port(tenants, &wanting, blocks, share.address)
+            }
+            None => self.port(tenants, worker, &key, ends, &share).map(|seen| seen.beyond),
+        };
+        beyond.ok_or(NoPort::Exhausted)
     }
 }
 

@@ -78,9 +78,9 @@ impl AllLikely {
             if session.marks.has(Marks::TRANSLATED) || !key.is_v4() {
                 continue;
             }
-            let Some(pool) = tenants.get(session.tenant).and_then(|tenant| tenant.nat.as_ref()) else {
-                continue;
-            };
+            let pool = tenants.get(session.tenant).and_then(|tenant| tenant.nat.as_ref());
+            // Whose block has a port to spare is looked up when it is needed.
+            let Some(pool) = pool.filter(|pool| pool.blocks.is_none()) else { continue };
             let (low, high) = key.v4_endpoints();
             let ends = if session.initiator_is_high() { (high, low, true) } else { (low, high, false) };
             let Some(share) = pool.share(ends.0.0, &tenants.shares) else { continue };

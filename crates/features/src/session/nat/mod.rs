@@ -12,10 +12,12 @@
 //!
 //! Addresses of IPv6 keep their ports, and have one prefix exchanged for another (NPTv6, RFC 6296), in either direction.
 //!
-//! [`Pool`] is what configuration says, [`Mappings`] what of it always stands; [`Prefixes`] what is exchanged; `bind` gives ports and takes them back, `exchange` does so with prefixes; `way` says what leads outside; packets are changed as
+//! [`Pool`] is what configuration says, [`Mappings`] what of it always stands; [`Prefixes`] what is exchanged; `bind` gives ports and takes them back, `block_ports` those of [`Blocks`], `exchange` does so with prefixes; `way` says what leads outside; packets are changed as
 //! `translate` does it.
 
 mod bind;
+mod block_ports;
+mod blocks;
 mod exchange;
 mod explain;
 mod likely;
@@ -25,6 +27,7 @@ mod ports;
 mod prefixes;
 mod way;
 
+pub use blocks::{Binding, BlockSize, Blocks};
 pub use mappings::{Mapped, Mapping, Mappings};
 pub use pool::{Deterministic, Figures, Pool};
 pub use prefixes::{PrefixPair, Prefixes};

@@ -1,6 +1,7 @@
 //! Addresses and ports that inside hosts are seen with.
 
 use super::super::tenants::Tenants;
+use super::blocks::Blocks;
 use super::mappings::Mappings;
 use super::ports::Ports;
 use super::prefixes::Prefixes;
@@ -57,6 +58,8 @@ pub struct Pool {
     pub ports: RangeInclusive<u16>,
     /// Hosts that have their ports by their address; no other host has any then.
     pub deterministic: Option<Deterministic>,
+    /// Blocks of ports that hosts are given as they need them; no host has any other port then. The same through all versions of the tables.
+    pub blocks: Option<Arc<Blocks>>,
     /// Hosts and ports that are always seen with the same.
     pub mappings: Mappings,
     /// Prefixes of IPv6 that are exchanged.
@@ -72,7 +75,8 @@ pub(super) struct Share {
     pub(super) ports: RangeInclusive<u16>,
 }
 
-const fn len(range: &RangeInclusive<u32>) -> u64 {
+/// Number of addresses of a range.
+pub(super) const fn len(range: &RangeInclusive<u32>) -> u64 {
     (*range.end() as u64 + 1).saturating_sub(*range.start() as u64)
 }
 
@@ -137,6 +141,9 @@ impl Pool {
 
     /// Whether a host that is seen with that address and port may go on to be.
     pub(super) fn covers(&self, host: u32, (address, port): (u32, u16), tenants: &Tenants) -> bool {
+        if let Some(blocks) = &self.blocks {
+            return blocks.has(host, (address, port));
+        }
         if self.deterministic.is_none() {
             return self.has(address) && self.ports.contains(&port);
         }
@@ -163,6 +170,7 @@ mod tests {
             addresses: addresses.to_vec(),
             ports,
             deterministic: None,
+            blocks: None,
             mappings: Mappings::default(),
             prefixes: Prefixes::default(),
             figures: Arc::default(),

@@ -1,5 +1,6 @@
 //! Source NAT: conversations made by scapy, which know the inside host by the pool's address only.
 
+mod blocks;
 pub(super) mod mapped;
 mod ports;
 mod prefixes;
@@ -20,6 +21,7 @@ pub(super) fn pool(ports: RangeInclusive<u16>) -> Pool {
         addresses: vec![POOL..=POOL],
         ports,
         deterministic: None,
+        blocks: None,
         mappings: Mappings::default(),
         prefixes: Prefixes::default(),
         figures: Arc::default(),

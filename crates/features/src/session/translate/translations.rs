@@ -2,10 +2,10 @@
 
 use super::super::balance::Books;
 use super::super::entry::{Flow, Session};
-use super::super::nat::{self, Pools};
+use super::super::nat::{self, Binding, Pools};
 use super::super::serving::Ahead;
 use super::super::tenants::{Tenant, Tenants};
-use super::{Address, Address6, NOBODY, Translation};
+use super::{Address, Address6, End, NOBODY, Translation};
 use core::net::IpAddr;
 use graph::prefetch_read;
 use tables::session::{Beside, Endpoint, Handle, Key, SessionTable};
@@ -81,13 +81,27 @@ impl Translations {
         self.owners(session).is_none_or(|owners| owners.account == NOBODY || self.books.takes(owners.account))
     }
 
-    /// The session's port and backend are given back, and it isn't found by its second key any more.
+    /// The session's port and backend are given back, and it isn't found by its second key any more. How it is seen is still known.
     #[cold]
-    pub(in super::super) fn release(&mut self, table: &mut SessionTable<Session>, session: Handle) {
-        let Some(owners) = self.owners(session) else { return };
+    pub(in super::super) fn release(
+        &mut self,
+        table: &mut SessionTable<Session>,
+        session: Handle,
+    ) -> Binding {
+        let Some(owners) = self.owners(session) else { return Binding::default() };
         table.remove_alias(owners.alias);
-        self.pools.give(owners.pool);
         self.books.give(owners.account);
+        let known = &self.v4;
+        self.pools.give(owners.pool, || near_as_seen(table, known, session))
+    }
+
+    /// What is said of the port that the session has of a pool.
+    #[cold]
+    pub(in super::super) fn binding(&self, table: &SessionTable<Session>, session: Handle) -> Binding {
+        let owners = self.owners(session);
+        owners
+            .map(|owners| self.pools.binding(owners.pool, || near_as_seen(table, &self.v4, session)))
+            .unwrap_or_default()
     }
 
     /// Whether the session may go on as it is translated, now that its tenant or who serves it has changed.
@@ -112,6 +126,17 @@ impl Translations {
             None => false,
         }
     }
+}
+
+/// The near side of a session of IPv4, and how it is seen beyond.
+fn near_as_seen(
+    table: &SessionTable<Session>,
+    known: &Beside<Translation<u32>>,
+    session: Handle,
+) -> Option<(u32, End<u32>)> {
+    let one = known.get(session)?;
+    let (low, high) = table.key(session.index)?.v4_endpoints();
+    Some((if one.near_is_high { high.0 } else { low.0 }, one.beyond()[0]))
 }
 
 /// Who has to know when a translation goes.

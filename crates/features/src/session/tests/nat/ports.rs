@@ -9,20 +9,35 @@ use std::collections::BTreeMap;
 use tables::session::{Key, Seed};
 
 /// A UDP packet of A to B, from another port; checksums aren't looked at on the way.
-fn from_port(port: u16) -> Vec<u8> {
+pub(super) fn from_port(port: u16) -> Vec<u8> {
     let mut frame = packet(NAT, "udp").frame;
     frame[34..36].copy_from_slice(&port.to_be_bytes());
     frame
 }
 
+/// The same of another host of its network.
+pub(super) fn from_host(host: u8, port: u16) -> Vec<u8> {
+    let mut frame = from_port(port);
+    frame[29] = host;
+    summed(frame)
+}
+
+/// With the checksum that its IPv4 header has now.
+pub(super) fn summed(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[24..26].fill(0);
+    let checksum = wire::checksum::Partial::of(&frame[14..34]).checksum();
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame
+}
+
 /// The same to another port.
-fn to_port(mut frame: Vec<u8>, port: u16) -> Vec<u8> {
+pub(super) fn to_port(mut frame: Vec<u8>, port: u16) -> Vec<u8> {
     frame[36..38].copy_from_slice(&port.to_be_bytes());
     frame
 }
 
 /// Sends a packet and gives source and source port of what comes out, or why nothing does.
-fn sent_as(bench: &mut Bench, frame: Vec<u8>) -> Result<(u32, u16), String> {
+pub(super) fn sent_as(bench: &mut Bench, frame: Vec<u8>) -> Result<(u32, u16), String> {
     let outcome = bench.run(2, &[frame], 1);
     match outcome.sent.get(&3) {
         Some(frames) => {

@@ -1,0 +1,96 @@
+//! How a session is given a port of one of its host's blocks.
+
+use super::super::sessions::Sessions;
+use super::super::tenants::Tenants;
+use super::super::translate::End;
+use super::bind::{Candidate, has_free_ports};
+use super::blocks::{Binding, Block, Blocks};
+use super::pool::Share;
+use tables::session::{Handle, Key};
+use wire::IpProtocol;
+
+/// A session that is to be translated.
+pub(super) struct Wanting<'a> {
+    pub(super) worker: u32,
+    pub(super) key: &'a Key,
+    /// Host, remote, and whether the host is the higher endpoint.
+    pub(super) ends: (End<u32>, End<u32>, bool),
+}
+
+/// The second key by which it is found, how both sides are seen beyond, and what is said of its port.
+pub(super) type Found = (u32, [End<u32>; 2], Binding);
+
+impl Sessions {
+    /// A port of a block that the host has, or of one more.
+    pub(super) fn block_port(
+        &mut self,
+        tenants: &Tenants,
+        (handle, wanting): (Handle, &Wanting<'_>),
+        blocks: &Blocks,
+        address: u32,
+    ) -> Option<Found> {
+        let (host, own) = wanting.ends.0;
+        for block in blocks.of(address, host) {
+            if let Some(seen) = self.port_in(tenants, wanting, address, &block)
+                && blocks.join(&block, host)
+            {
+                return self.found(handle, (host, blocks, &block), seen, Binding::Within);
+            }
+        }
+        // Ports that can't be changed are in one block alone.
+        let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
+        let block =
+            if is_free { blocks.give(address, host)? } else { blocks.give_with(address, host, own)? };
+        match self.port_in(tenants, wanting, address, &block) {
+            Some(seen) => self.found(handle, (host, blocks, &block), seen, block.binding()),
+            None => {
+                blocks.leave_block(&block, host);
+                None
+            }
+        }
+    }
+
+    /// How both sides of a session that began now would be seen.
+    pub(super) fn would_have_block_port(
+        &self,
+        tenants: &Tenants,
+        wanting: &Wanting<'_>,
+        blocks: &Blocks,
+        address: u32,
+    ) -> Option<[End<u32>; 2]> {
+        let (host, own) = wanting.ends.0;
+        let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
+        let next = || blocks.next(address, host, |block| is_free || block.ports.contains(&own));
+        let has = blocks.of(address, host).find_map(|block| self.port_in(tenants, wanting, address, &block));
+        let seen = has.or_else(|| self.port_in(tenants, wanting, address, &next()?))?;
+        Some(seen.beyond)
+    }
+
+    fn port_in(
+        &self,
+        tenants: &Tenants,
+        wanting: &Wanting<'_>,
+        address: u32,
+        block: &Block,
+    ) -> Option<Candidate> {
+        let share = Share { address, ports: block.ports.clone() };
+        self.port(tenants, wanting.worker, wanting.key, wanting.ends, &share)
+    }
+
+    /// The host's block has one session more already.
+    fn found(
+        &mut self,
+        handle: Handle,
+        (host, blocks, block): (u32, &Blocks, &Block),
+        seen: Candidate,
+        binding: Binding,
+    ) -> Option<Found> {
+        match self.table.add_alias(handle, seen.key, seen.turned) {
+            Ok(alias) => Some((alias, seen.beyond, binding)),
+            Err(_) => {
+                blocks.leave_block(block, host);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Hosts that are given blocks of ports.
+
+use super::ports::{from_host, from_port, sent_as, summed, to_port};
+use super::*;
+use crate::session::events::{Kinds, What, watch};
+use crate::session::nat::{Binding, BlockSize, Blocks};
+use std::sync::atomic::AtomicU64;
+
+/// A pool whose ports 1000 to 1399 are four blocks of a hundred, two of them for a host at most.
+fn in_blocks() -> Pool {
+    let (ports, size) = (1000..=1399, BlockSize { ports: 100, per_host: 2 });
+    let blocks = Blocks::new(&[POOL..=POOL], &ports, size);
+    Pool { blocks: Some(Arc::new(blocks)), ..pool(ports) }
+}
+
+fn taken(tenant: &Tenant) -> u64 {
+    tenant.nat.as_ref().unwrap().blocks.as_ref().unwrap().taken()
+}
+
+#[test]
+fn a_host_has_the_ports_of_its_blocks_and_no_others() {
+    let tenant = translating(in_blocks());
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    let port = |bench: &mut Bench, frame| sent_as(bench, frame).map(|(_, port)| port);
+    let first = port(&mut bench, from_port(40000)).unwrap();
+    let block = |port: u16| (port - 1000) / 100;
+    let mut ports = vec![first];
+    ports.extend((1..100).map(|n| port(&mut bench, from_port(40000 + n)).unwrap()));
+    assert!(ports.iter().all(|port| block(*port) == block(first)), "{ports:?}");
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!((ports.len(), taken(&tenant)), (100, 1), "each of them once");
+    let other = port(&mut bench, to_port(from_port(41000), 54)).unwrap();
+    assert_eq!((block(other), taken(&tenant)), (block(first), 1), "to another destination they are free");
+    let second = port(&mut bench, from_port(40100)).unwrap();
+    assert_eq!((block(second) != block(first), taken(&tenant)), (true, 2));
+    (101..200).for_each(|n| assert_eq!(port(&mut bench, from_port(40000 + n)).map(block), Ok(block(second))));
+    let refused = Err("nat pool-exhausted".to_string());
+    assert_eq!(port(&mut bench, from_port(40200)), refused);
+    // Another host to the same destination, in the same tick: it has its own blocks.
+    let neighbours = port(&mut bench, from_host(9, 40000)).unwrap();
+    assert_eq!((taken(&tenant), [block(first), block(second)].contains(&block(neighbours))), (3, false));
+    assert_eq!(bench.run(2, &[from_port(40000)], 1).sent[&3].len(), 1, "sessions there are go on");
+    // Embryonic ones last 30 seconds: blocks go with the last one of each.
+    wait(&mut bench, 31);
+    assert_eq!((taken(&tenant), translations(&tenant)), (0, 0));
+}
+
+#[test]
+fn who_has_had_a_block_is_told_once() {
+    let tenant = translating(in_blocks());
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    let lost = Arc::new(AtomicU64::new(0));
+    let (watcher, events) = watch(Filter::default(), Kinds::TRANSLATED.and(Kinds::ENDED), 64, &lost);
+    sessions(&mut bench).watched_by(watcher);
+    let (_, port) = sent_as(&mut bench, from_port(40000)).unwrap();
+    assert!((1..5).all(|n| sent_as(&mut bench, from_port(40000 + n)).is_ok()));
+    wait(&mut bench, 31);
+    let first = 1000 + (port - 1000) / 100 * 100;
+    let block = Binding::Block(first, first + 99);
+    let said: Vec<(bool, Binding)> = events
+        .try_iter()
+        .map(|event| {
+            assert!(event.seen.translated.is_some());
+            (matches!(event.what, What::Translated), event.binding)
+        })
+        .collect();
+    let within = |begins: bool| (begins, Binding::Within);
+    let mut expected = vec![(true, block)];
+    expected.extend([within(true); 4]);
+    expected.extend([within(false); 4]);
+    expected.push((false, block));
+    assert_eq!(said, expected);
+}
+
+/// Sessions of ports that are no longer their host's end, as with any change of the pool; and those of before give back nothing of the new ones.
+#[test]
+fn a_pool_that_changes_ends_sessions_whose_blocks_are_gone() {
+    let before = translating(in_blocks());
+    let mut bench = bench(slowest(), std::slice::from_ref(&before));
+    sent_as(&mut bench, from_port(40000)).unwrap();
+    let figures = Arc::clone(&before.nat.as_ref().unwrap().figures);
+    let after = translating(Pool { figures, ..in_blocks() });
+    set_tenants(&mut bench, std::slice::from_ref(&after));
+    let (_, port) = sent_as(&mut bench, from_port(40001)).unwrap();
+    assert!((1000..1400).contains(&port));
+    bench.round();
+    assert_eq!((taken(&after), translations(&after), seen(&mut bench).len()), (1, 1, 1));
+}
+
+#[test]
+fn ports_that_cannot_be_changed_have_the_block_they_are_in() {
+    let tenant = translating(in_blocks());
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    let sctp = |host: u8, port: u16| {
+        let mut frame = from_host(host, port);
+        frame[23] = 132;
+        summed(frame)
+    };
+    assert_eq!(sent_as(&mut bench, sctp(3, 1234)).map(|(_, port)| port), Ok(1234));
+    assert_eq!(sent_as(&mut bench, sctp(9, 1250)), Err("nat pool-exhausted".into()), "another one's block");
+    assert_eq!(sent_as(&mut bench, sctp(9, 999)), Err("nat pool-exhausted".into()), "in no block");
+    assert_eq!((sent_as(&mut bench, sctp(9, 1350)).map(|(_, port)| port), taken(&tenant)), (Ok(1350), 2));
+}
