@@ -96,6 +96,21 @@ def test_a_table_of_the_internets_shape_lies_in_its_range():
     assert {"FIB_1M", "SCALE"} <= set(suite.tags)
 
 
+def test_routes_by_way_of_a_hundred_routers_are_the_same_ones():
+    one, many = (find(f"64b-1c-memif-ethip4-ip4internet{name}-rnd-mrr").traffic for name in ("", "-100nh"))
+    assert (one.next_hops, many.next_hops, many.prefixes) == (1, 100, one.prefixes)
+
+
+def test_scattered_hosts_are_sent_to_and_no_two_of_them_can_be_put_together_often():
+    suite = find("64b-1c-memif-ethip4-ip4scattered2m-100nh-rnd-mrr")
+    left, right = suite.traffic.prefixes
+    assert left == [] and right[0] == "0.0.0.0/0" and len(set(right)) == 2_000_001
+    hosts = {prefix.removesuffix("/32") for prefix in right[1:]}
+    assert len(suite.traffic.listed) == 500_000 and hosts.issuperset(suite.traffic.listed)
+    assert len({host.rsplit(".", 1)[0] for host in hosts}) > 1_600_000, "hardly two in a /24"
+    assert {"FIB_2M", "SCALE"} <= set(suite.tags)
+
+
 def test_a_table_of_the_internets_shape_has_prefixes_and_addresses_within_them_of_ipv6_too():
     suite = find("78b-1c-memif-ethip6-ip6internet-rnd-mrr")
     left, right = suite.traffic.prefixes

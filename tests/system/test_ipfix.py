@@ -243,7 +243,8 @@ def test_translations_are_told(exporting):
 
 def test_blocks_of_ports_are_told_instead_of_their_sessions(exporting):
     services = [f'{way}_services = ["l4-lifecycle", "nat"]' for way in ("forward", "reverse")]
-    pool = '[[nat_pool]]\nname = "out"\naddresses = ["192.0.2.1"]\nfirst_port = 2000\nlast_port = 9999\nblock_size = 100\nblocks_per_host = 1\n'
+    blocks = "first_port = 2000\nlast_port = 9999\nblock_size = 100\nblocks_per_host = 1\n"
+    pool = f'[[nat_pool]]\nname = "out"\naddresses = ["192.0.2.1"]\n{blocks}'
     pods, daemon, collector = exporting("nat_events = true", services=pool + tenant('nat_pool = "out"', *services))
     pods[1].ip("route", "add", "192.0.2.0/30", "via", "10.2.0.1")
     seen = set()

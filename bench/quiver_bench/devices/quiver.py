@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -234,8 +235,9 @@ class Quiver(Device):
             ends = zip(("left", "right"), traffic.sides(case.ipv6), peers, self.suite.traffic.prefixes, strict=True)
             for name, side, mac, prefixes in ends:
                 leg = f"{name}.{case.vlan}" if case.vlan else name
-                parts.append(f'[[neighbor]]\ninterface = "{leg}"\naddress = "{side.peer}"\nmac = "{mac}"\n')
-                parts.append(routes(side, prefixes))
+                routers = side.routers(self.suite.traffic.next_hops if prefixes else 1)
+                parts += [f'[[neighbor]]\ninterface = "{leg}"\naddress = "{one}"\nmac = "{mac}"\n' for one in routers]
+                parts.append(routes(side, prefixes, len(routers)))
         if self.silent:
             parts += self.silent.ports()
         if case.generator == "flood":
@@ -284,7 +286,9 @@ class Quiver(Device):
         )
 
 
-def routes(side: Addresses, prefixes: list[str]) -> str:
-    """Routes to what lies behind a peer."""
-    hop = f'next_hops = [{{ address = "{side.peer}" }}]'
-    return "".join(f'[[route]]\nprefix = "{prefix}"\n{hop}\n' for prefix in prefixes)
+def routes(side: Addresses, prefixes: list[str], next_hops: int = 1) -> str:
+    """Routes to what lies behind a peer, or behind that and others beside it in turn."""
+    hops = [f'next_hops = [{{ address = "{router}" }}]' for router in side.routers(next_hops)]
+    return "".join(
+        f'[[route]]\nprefix = "{prefix}"\n{hop}\n' for prefix, hop in zip(prefixes, cycle(hops), strict=False)
+    )

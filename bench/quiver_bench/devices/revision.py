@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache as cached
 from pathlib import Path
 
 from quiver_bench.errors import BadInput, BenchError
@@ -34,6 +35,14 @@ def commit_of(revision: str) -> str:
     if done.returncode != 0:
         raise BadInput(f"quiver@{revision}: {ROOT} has no such commit (git log --oneline shows them)")
     return done.stdout.strip()
+
+
+@cached
+def is_known(commit: str) -> bool:
+    """Whether a commit is in the history of what is checked out; also where there is no history to look at."""
+    if _git("rev-parse", "--verify", "--quiet", "HEAD").returncode != 0:
+        return True
+    return _git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
 
 
 def told_by(programs: Path) -> tuple[str, str]:

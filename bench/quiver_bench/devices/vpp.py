@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from itertools import cycle
 from pathlib import Path
 from typing import ClassVar
 
@@ -149,14 +150,16 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
     routes = 1 if case.vips else case.routes
     networks = suite.traffic.prefixes if case.routes == 1 else ([], [])
     for leg, side, mac, behind in zip(legs, traffic.sides(case.ipv6), peers, networks, strict=True):
+        routers = side.routers(suite.traffic.next_hops if behind else 1)
         lines += [
             f"set interface ip address {leg} {side.device}/{side.prefix}",
-            f"set ip neighbor {leg} {side.peer} {mac} static",
+            *(f"set ip neighbor {leg} {router} {mac} static" for router in routers),
         ]
         if routes > 1:
             lines.append(f"ip route add count {routes} {side.first}/{bits} via {side.peer} {leg}")
         else:
-            lines += [f"ip route add {prefix} via {side.peer} {leg}" for prefix in behind]
+            in_turn = zip(behind, cycle(routers), strict=False)
+            lines += [f"ip route add {prefix} via {router} {leg}" for prefix, router in in_turn]
     return [*lines, *vpp_sessions.commands(suite, *legs, traffic.sides(case.ipv6)[1].peer)]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from quiver_bench import latency
+from quiver_bench.devices.revision import is_known
 from quiver_bench.errors import BadInput
-from quiver_bench.results.query import latest
+from quiver_bench.results.query import latest, machines
 from quiver_bench.results.store import Store
 from quiver_bench.stats import FEWEST_PAIRS, series_in_words
 from quiver_bench.trial import limited_in_words
@@ -31,10 +32,9 @@ def tables(store: Store) -> str:
     rows = latest(store)
     if not rows:
         raise BadInput(f"there are no results in {store.directory}")
-    # By the day they were first measured on: prose names machines by these letters, which a later result mustn't change.
-    machines = list(dict.fromkeys(_machine(row) for row in sorted(rows, key=lambda row: row["start_time"])))
-    parts = [f"Machine **{letter}**: {machine}\n" for letter, machine in zip(_letters(), machines, strict=False)]
-    letters = {machine: letter for letter, machine in zip(_letters(), machines, strict=False)}
+    # By the day they were first measured on, of all there are: prose names machines by these letters, which a later result mustn't change.
+    letters = dict(zip(map(_machine, machines(store)), _letters(), strict=False))
+    parts = [f"Machine **{letter}**: {machine}\n" for machine, letter in letters.items()]
     comparisons = [row for row in rows if row["test_type"] == "compare"]
     alone = [row for row in rows if row["test_type"] != "compare"]
     if comparisons:
@@ -70,7 +70,7 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
             f"| {row['result_a_median'] / scale:.2f} {unit}{a} | {row['result_b_median'] / scale:.2f} {unit}{b} "
             f"| **{row['result_ratio_median']:.2f}** | {interval} | {row['result_pairs']} "
             f"| {'no verdict: too few pairs' if few else row['result_verdict']}{_marks(row)} "
-            f"| {row['commit'] or '–'} | {_where(row, letters)} | {commands[row['command']]} |"
+            f"| {_commit(row)} | {_where(row, letters)} | {commands[row['command']]} |"
         )
     lines += _listed(commands)
     marks = [_limit(row, side) for row in rows for side in "ab"]
@@ -80,6 +80,7 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         )
     if " ²" in marks:
         lines.append("² What the generator itself can do there isn't known.\n")
+    lines += _unknown(rows)
     return "\n".join(lines)
 
 
@@ -98,7 +99,7 @@ def _other(row: dict[str, Any]) -> str:
 
 def _marks(row: dict[str, Any]) -> str:
     """What must be said of a comparison besides its verdict."""
-    return "".join(f", {mark}" for mark in [*(["irregular"] if row["irregular"] else []), *(row["remarks"] or [])])
+    return "".join(f", {mark}" for mark in [*(["irregular"] if row["irregular"] else []), *_words(row["remarks"])])
 
 
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
@@ -115,13 +116,30 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         remarks = [
             *limited_in_words(row["generator_limited"]),
             *(["irregular"] if row["irregular"] else []),
-            *(row["remarks"] or []),
+            *_words(row["remarks"]),
         ]
         lines.append(
             f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {_effort(row)} | {', '.join(remarks)} "
-            f"| {row['commit'] or '–'} | {_where(row, letters)} | {commands[row['command']]} |"
+            f"| {_commit(row)} | {_where(row, letters)} | {commands[row['command']]} |"
         )
-    return "\n".join([*lines, *_listed(commands)])
+    return "\n".join([*lines, *_listed(commands), *_unknown(rows)])
+
+
+def _commit(row: dict[str, Any]) -> str:
+    """The commit, and that nobody can check it out where that is so."""
+    commit = row["commit"]
+    return f"{commit} ³" if commit and not is_known(commit.rstrip("+")) else commit or "–"
+
+
+def _unknown(rows: list[dict[str, Any]]) -> list[str]:
+    """What the mark at commits means, where it stands."""
+    marked = any(_commit(row).endswith("³") for row in rows)
+    return ["³ Not in this history: what was measured has become another commit before it landed.\n"] if marked else []
+
+
+def _words(remarks: list[str] | None) -> list[str]:
+    """Remarks without what to do about them."""
+    return [remark.split(": try again")[0] for remark in remarks or []]
 
 
 def _numbered(rows: list[dict[str, Any]]) -> dict[str, int]:

@@ -38,6 +38,24 @@ END
 SETTLED = f"placement NOT IN ({', '.join(repr(where) for where in sorted(UNSETTLED))})"
 
 
+#: What tells machines apart.
+MACHINE = ("machine_cores", "machine_cpu", "machine_mhz", "machine_memory_gib", "machine_kernel")
+
+#: The same, with a rate that differs by less than a MHz from one start to the next.
+SAME_MACHINE = ", ".join(f"round({name})" if name == "machine_mhz" else name for name in MACHINE)
+
+
+def machines(store: Store) -> list[dict[str, Any]]:
+    """Every machine that anything was measured on, by the first time."""
+    return ask(
+        store,
+        f"""
+        SELECT machine_cores, machine_cpu, any_value(machine_mhz) AS machine_mhz, machine_memory_gib, machine_kernel FROM results
+        GROUP BY {SAME_MACHINE} ORDER BY min(start_time)
+        """,
+    )
+
+
 def ask(store: Store, sql: str, *parameters: object) -> list[dict[str, Any]]:
     """Rows of a query over the view ``results``."""
     database = store.rows()
@@ -90,12 +108,12 @@ def series(store: Store) -> dict[tuple[str, str, str, str], list[dict[str, Any]]
 
 
 def latest(store: Store) -> list[dict[str, Any]]:
-    """The newest passed result of every (processor, device, suite, placement, direction, other device, effort), an irregular one only
+    """The newest passed result of every (machine, device, suite, placement, direction, other device, effort), an irregular one only
     where there is no regular one.
 
     Results from before efforts were kept stand for any effort, until there is one of a known effort.
     """
-    alike = "test_type, machine_cpu, device, suite, placement, direction, coalesce(other_device, '')"
+    alike = f"test_type, {SAME_MACHINE}, device, suite, placement, direction, coalesce(other_device, '')"
     effort = "nullif(effort, '')"
     return ask(
         store,
@@ -103,6 +121,6 @@ def latest(store: Store) -> list[dict[str, Any]]:
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed AND {SETTLED}
         QUALIFY row_number() OVER (PARTITION BY {alike}, {effort} ORDER BY coalesce(irregular, false), start_time DESC) = 1
             AND ({effort} IS NOT NULL OR NOT bool_or({effort} IS NOT NULL) OVER (PARTITION BY {alike}))
-        ORDER BY area, suite, device, placement, direction, other_device, machine_cpu, effort
+        ORDER BY area, suite, device, placement, direction, other_device, {SAME_MACHINE}, effort
         """,
     )

@@ -179,6 +179,8 @@ CASES: tuple[Case, ...] = (
     Case("dot1q-ip4base", "ip4", "ip4", vlan=100),
     *_scales(4),
     Case("ethip4-ip4internet-rnd", "ip4", "ip4", table=tables.INTERNET4, random=True, frames=("64b",)),
+    Case("ethip4-ip4internet-100nh-rnd", "ip4", "ip4", table=tables.INTERNET4_100, random=True, frames=("64b",)),
+    Case("ethip4-ip4scattered2m-100nh-rnd", "ip4", "ip4", table=tables.SCATTERED4, random=True, frames=("64b",)),
     Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
     *_scales(6),
     Case("ethip6-ip6internet-rnd", "ip6", "ip6", table=tables.INTERNET6, random=True, frames=("78b",)),

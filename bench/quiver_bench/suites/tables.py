@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
@@ -25,6 +25,15 @@ class Table(ABC):
         """How many prefixes it has."""
         return len(self.prefixes())
 
+    @property
+    def next_hops(self) -> int:
+        """How many next hops its prefixes lead to in turn."""
+        return 1
+
+    def addresses(self) -> tuple[str, ...]:
+        """What is sent to, one by one; none where that is counted up."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Spread(Table):
@@ -37,6 +46,13 @@ class Spread(Table):
     span: int
     #: How many prefixes there are of each length.
     lengths: tuple[tuple[int, int], ...]
+    #: See :attr:`Table.next_hops`.
+    hops: int = 1
+
+    @property
+    def next_hops(self) -> int:
+        """See :attr:`Table.next_hops`."""
+        return self.hops
 
     @cache  # noqa: B019 - there are as many as there are tables
     def prefixes(self) -> tuple[str, ...]:
@@ -88,10 +104,48 @@ class Allocated(Table):
 
     @cache  # noqa: B019 - there are as many as there are tables
     def addresses(self) -> tuple[str, ...]:
-        """What is sent to, in this order: each lies anywhere in a prefix drawn at random."""
+        """See :meth:`Table.addresses`: each lies anywhere in a prefix drawn at random."""
         draw = random.Random(128)
         drawn = draw.choices(self.networks(), k=self.destinations)
         return tuple(str(IPv6Address(network | draw.getrandbits(128 - length))) for network, length in drawn)
+
+
+@dataclass(frozen=True)
+class Scattered(Table):
+    """IPv4 host routes anywhere within one range, of which hardly two can be put together: what no table spares memory for. Sent to are
+    those hosts, drawn beforehand.
+    """
+
+    #: First address of the range, and how many it has.
+    first: str
+    span: int
+    #: How many hosts there are.
+    hosts: int
+    #: How many addresses are sent to.
+    destinations: int
+    #: See :attr:`Table.next_hops`.
+    hops: int
+
+    @property
+    def next_hops(self) -> int:
+        """See :attr:`Table.next_hops`."""
+        return self.hops
+
+    @cache  # noqa: B019 - there are as many as there are tables
+    def places(self) -> tuple[int, ...]:
+        """Every host's address, ascending."""
+        start = int(IPv4Address(self.first))
+        return tuple(start + place for place in sorted(random.Random(32).sample(range(self.span), self.hosts)))
+
+    @cache  # noqa: B019 - there are as many as there are tables
+    def prefixes(self) -> tuple[str, ...]:
+        """See :meth:`Table.prefixes`."""
+        return ("0.0.0.0/0", *(f"{IPv4Address(host)}/32" for host in self.places()))
+
+    @cache  # noqa: B019 - there are as many as there are tables
+    def addresses(self) -> tuple[str, ...]:
+        """See :meth:`Table.addresses`."""
+        return tuple(str(IPv4Address(host)) for host in random.Random(64).choices(self.places(), k=self.destinations))
 
 
 #: The Internet's, within 11.0.0.0 to 126.255.255.255. What no other prefix holds goes by its default route.
@@ -118,6 +172,11 @@ INTERNET4 = Spread(
         (24, 590_000),
     ),
 )
+
+#: The same by way of a hundred routers.
+INTERNET4_100 = replace(INTERNET4, hops=100)
+#: Two million hosts by way of a hundred routers.
+SCATTERED4 = Scattered("11.0.0.0", 116 << 24, 2_000_000, 500_000, 100)
 
 
 #: The Internet's of IPv6.

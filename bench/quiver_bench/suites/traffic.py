@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from quiver_bench.suites import tables
 
@@ -23,6 +23,11 @@ class Addresses:
     peer: str
     first: str
     prefix: int
+
+    def routers(self, count: int) -> list[str]:
+        """The peer, and others behind it whose addresses follow its own."""
+        peer = ip_address(self.peer)
+        return [str(peer + n) for n in range(count)]
 
 
 LEFT4 = Addresses("10.0.0.1", "10.0.0.2", "16.0.0.1", 24)
@@ -144,6 +149,11 @@ class Traffic:
         return left, right
 
     @property
+    def next_hops(self) -> int:
+        """Routers that the prefixes behind the right peer are reached by in turn; that peer is the first."""
+        return self.table.next_hops if self.table else 1
+
+    @property
     def mean_size(self) -> float:
         """Mean frame length in bytes, without checksum."""
         return sum(size * weight for size, weight in self.lengths) / sum(weight for _, weight in self.lengths)
@@ -205,4 +215,4 @@ class Traffic:
     @property
     def listed(self) -> tuple[str, ...]:
         """Destinations one by one, instead; none where they are counted up."""
-        return self.table.addresses() if isinstance(self.table, tables.Allocated) else ()
+        return self.table.addresses() if self.table else ()
