@@ -102,6 +102,12 @@ pub trait RxQueue: Send {
     /// Becomes readable when packets arrive, once armed; the same for as long as the queue lives. `None`: the queue has to be polled all
     /// the time.
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether to ask it for packets takes a system call, and `event_fd` is readable, armed or not, as long as there are some: then it isn't
+    /// asked again, once it had none, before it is.
+    fn rests(&self) -> bool {
+        false
+    }
 }
 
 /// Takes packets out.
@@ -148,6 +154,8 @@ pub struct RxPort {
     /// The worker has just been woken, and not by it: the first round leaves it out, so that who has woken it doesn't wait for a system call
     /// of each that hasn't.
     pub(crate) silent: bool,
+    /// It had no packets, and isn't asked before the kernel says that it has.
+    pub(crate) resting: bool,
 }
 
 impl RxPort {
@@ -155,7 +163,17 @@ impl RxPort {
     #[must_use]
     pub fn new(interface: IfIndex, queue: u16, mode: RxMode, rx: Box<dyn RxQueue>) -> Self {
         let attachment = Attachment::default();
-        Self { interface, queue, attachment, mode, rx, pending: false, told: false, silent: false }
+        Self {
+            interface,
+            queue,
+            attachment,
+            mode,
+            rx,
+            pending: false,
+            told: false,
+            silent: false,
+            resting: false,
+        }
     }
 }
 
@@ -173,6 +191,8 @@ pub struct RxQueues {
     pub(crate) turn: usize,
     /// Queues have come or gone since the worker last slept, so that it has others to wait for.
     pub(crate) changed: bool,
+    /// How often any have.
+    pub(crate) version: u64,
 }
 
 impl RxQueues {
@@ -180,12 +200,14 @@ impl RxQueues {
     pub fn add(&mut self, port: RxPort) {
         self.list.push(port);
         self.changed = true;
+        self.version += 1;
     }
 
     /// Takes those queues away that `which` says.
     pub fn take(&mut self, mut which: impl FnMut(&RxPort) -> bool) -> Vec<RxPort> {
         let gone: Vec<RxPort> = self.list.extract_if(.., |port| which(port)).collect();
         self.changed |= !gone.is_empty();
+        self.version += u64::from(!gone.is_empty());
         gone
     }
 

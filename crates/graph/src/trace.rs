@@ -130,10 +130,10 @@ impl Tracer {
         !self.orders.is_empty() && self.orders.iter().any(|order| order.at(node))
     }
 
-    /// Whether packets are being picked, or are followed in this round.
+    /// Whether packets are being picked, or are followed in this round. An order that another worker has filled picks no more.
     #[inline(always)]
     pub(crate) fn on(&self) -> bool {
-        !self.orders.is_empty() || self.active()
+        self.orders.iter().any(|order| order.budget.left() > 0) || self.active()
     }
 
     #[inline(always)]

@@ -96,6 +96,10 @@ impl<D: Device> RxQueue for VnetRx<D> {
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.device.fd())
     }
+
+    fn rests(&self) -> bool {
+        true
+    }
 }
 
 /// A transmit queue.

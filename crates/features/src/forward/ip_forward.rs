@@ -9,8 +9,8 @@
 //! Ordinary is what the four nodes have a fast way for: an untagged frame to the interface's own address, no options, a good
 //! checksum, unicast, hops left, not above the MTU, and an Ethernet header without tags to be put in front.
 //!
-//! **Order.** Where a packet is for such a neighbour, and yet isn't ordinary, all that come behind it in its vector go the
-//! long way as well: no packet overtakes another one of its flow.
+//! **Order.** Where a packet is for such a neighbour, and yet isn't ordinary, all that come behind it in its vector by the same interface go
+//! the long way as well: no packet overtakes another one of its flow.
 
 use super::lot::{Lots, Outlook};
 use crate::ethernet::usual::ethertype;
@@ -25,7 +25,7 @@ use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Packets, SlotId, Vector};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::EtherType;
 
 graph::edges! {
@@ -49,6 +49,7 @@ pub const NODE: NodeSpec = NodeSpec {
             output: cx.arc(INTERFACE_OUTPUT),
             v4: Lots::new(cx, ip4::UNICAST, "ip4-lookup"),
             v6: Lots::new(cx, ip6::UNICAST, "ip6-lookup"),
+            closed: Vec::new(),
         })
     },
     ..NodeSpec::EMPTY
@@ -62,6 +63,8 @@ struct IpForward {
     output: ArcPlace,
     v4: Lots<V4>,
     v6: Lots<V6>,
+    /// Interfaces whose packets go the long way for the rest of the vector.
+    closed: Vec<IfIndex>,
 }
 
 impl Node for IpForward {
@@ -92,36 +95,38 @@ impl Tiered for IpForward {
         };
         self.v4.begin();
         self.v6.begin();
+        self.closed.clear();
         let mut vector = Vector::new(frame.slots);
-        let mut decided = 0;
+        let long = Next::LongWay.edge();
         while let Some(first) = vector.peek() {
             let (meta, area) = ctx.packets.parts_mut(first);
             let (rx_if, kind) = (meta.rx_if, ethertype(area));
             let lot = match kind {
+                _ if self.closed.contains(&rx_if) => 0..0,
                 EtherType::IPV4 => self.v4.gather(&outlook, ctx.packets, &mut vector, rx_if),
                 EtherType::IPV6 => self.v6.gather(&outlook, ctx.packets, &mut vector, rx_if),
                 // A tag with VLAN id 0 has a priority and nothing else: others of its flow may have none.
-                _ if kind.is_vlan() => break,
+                _ if kind.is_vlan() => {
+                    self.closed.push(rx_if);
+                    0..0
+                }
                 _ => 0..0,
             };
             if lot.is_empty() {
                 if let Some((at, _)) = vector.next() {
-                    frame.next[at] = Next::LongWay.edge();
-                    decided = at + 1;
+                    frame.next[at] = long;
                 }
                 continue;
             }
-            let (part, next) = (vector.part(lot.clone()), &mut frame.next[lot.clone()]);
-            let long = Next::LongWay.edge();
+            let (part, next) = (vector.part(lot.clone()), &mut frame.next[lot]);
             let short = match kind {
                 EtherType::IPV4 => self.v4.forward(simd, &outlook, ctx.packets, part, next, long),
                 _ => self.v6.forward(simd, &outlook, ctx.packets, part, next, long),
             };
-            decided = lot.start + short;
-            if short < lot.len() {
-                break;
+            if let Some(rest @ [_, ..]) = next.get_mut(short..) {
+                rest.fill(long);
+                self.closed.push(rx_if);
             }
         }
-        frame.next[decided..].fill(Next::LongWay.edge());
     }
 }

@@ -169,6 +169,23 @@ fn no_packet_overtakes_one_of_its_flow() {
 }
 
 #[test]
+fn one_interface_s_packets_do_not_take_another_s_along() {
+    for tier in Tier::available() {
+        let mut bench = bench(tier, 1500, SHORT);
+        let unusual = row("record route, 60 bytes of header", false);
+        let from_two = Row { rx_if: 2, ..ordinary(false) };
+        let mut to_three = from_two.frame.clone();
+        to_three[..6].copy_from_slice(&hex("02fe00000002"));
+        bench.wires[&1].send(&unusual.frame, 256);
+        bench.wires[&1].send(&ordinary(false).frame, 256);
+        (0..50).for_each(|_| bench.wires[&2].send(&to_three, 256));
+        let outcome = bench.run(1, &[], 256);
+        assert_eq!(outcome.sent.values().map(Vec::len).sum::<usize>(), 52, "{:?}", outcome.drops);
+        assert_eq!(packets_of(&bench, LONG), 2, "tier {}", tier.name());
+    }
+}
+
+#[test]
 fn others_do_not_keep_ordinary_packets_from_the_short_way() {
     for tier in Tier::available() {
         let mut bench = bench(tier, 1500, SHORT);

@@ -2,9 +2,9 @@
 
 use crate::ethernet::usual::{L2, L3, destination, word};
 use crate::interface::{Interface, Layer2, LinkMode};
-use crate::ip::Lane;
 use crate::ip::input::Arrives;
 use crate::ip::rewrite::Forwards;
+use crate::ip::{Lane, segment_len_at};
 use core::marker::PhantomData;
 use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, HEADROOM, Meta, Shape};
@@ -115,7 +115,7 @@ impl<F: Arrives + Forwards> Way<F> {
             && self.shape.fits(simd, meta)
             && F::passes(ip);
         if !fits || !F::take_hop(ip) {
-            return None;
+            return if len > hop.mtu && ours { self.super_frame(simd, meta, area, hop) } else { None };
         }
         *header = hop.header;
         // In this order: the row is loaded whole, which has to wait for narrower stores into it.
@@ -128,5 +128,20 @@ impl<F: Arrives + Forwards> Way<F> {
             meta.end = end as u16;
         }
         Some(len)
+    }
+
+    /// The same with a packet above the MTU: it is sent where the packets fit that whoever segments it makes of it.
+    #[cold]
+    #[inline(never)]
+    fn super_frame(
+        &self,
+        simd: impl Simd,
+        meta: &mut Meta,
+        area: &mut [u8; HEAD_AREA],
+        hop: &Hop,
+    ) -> Option<u32> {
+        let longest = segment_len_at(meta, area, (L3, L3 + F::HEADER))?;
+        let open = Hop { mtu: u32::MAX, ..*hop };
+        if hop.is_open() && longest <= hop.mtu { self.send(simd, meta, area, &open) } else { None }
     }
 }

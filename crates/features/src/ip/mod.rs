@@ -25,5 +25,5 @@ pub use fibs::{Fibs, VrfTables};
 pub use follow::{Followed, follow};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
-pub use output::{Lane, has_headroom, segment_len};
+pub use output::{Lane, has_headroom, segment_len, segment_len_at};
 pub use rpf::leads_back;

@@ -3,7 +3,7 @@
 use super::next_hop::{MAX_REWRITE, NextHop, NextHopKind, NextHops};
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Gso, HEAD_AREA, Meta, Packets, SlotId};
-use wire::{Header, TcpHeader, UdpHeader};
+use wire::{FromBytes, Header, TcpHeader, UdpHeader};
 
 /// What consecutive packets to one next hop have in common.
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +87,20 @@ fn put<const N: usize>(area: &mut [u8; HEAD_AREA], at: u16, header: &[u8; MAX_RE
 #[must_use]
 pub fn segment_len(packets: &Packets, slot: SlotId) -> Option<u32> {
     let meta = packets.meta(slot);
-    if meta.l4 < meta.l3 {
-        return None;
-    }
+    segment_len_at(meta, packets.area(slot), (meta.l3, meta.l4))
+}
+
+/// The same of a packet whose network and transport headers stand there.
+#[must_use]
+pub fn segment_len_at(meta: &Meta, area: &[u8; HEAD_AREA], (l3, l4): (u16, u16)) -> Option<u32> {
+    let before = l4.checked_sub(l3)?;
     let transport = match meta.offload.gso {
         Gso::None => return None,
-        Gso::Tcp4 | Gso::Tcp6 => packets.header::<TcpHeader>(slot, meta.l4)?.header_len(),
+        Gso::Tcp4 | Gso::Tcp6 => {
+            let head = area.get(l4.into()..meta.end.into())?;
+            TcpHeader::ref_from_prefix(head).ok()?.0.header_len()
+        }
         Gso::Udp => UdpHeader::LEN,
     };
-    Some(u32::from(meta.l4 - meta.l3) + transport as u32 + u32::from(meta.offload.gso_size))
+    Some(u32::from(before) + transport as u32 + u32::from(meta.offload.gso_size))
 }

@@ -70,7 +70,7 @@ impl Node for Input {
 impl Input {
     fn poll(&mut self, ctx: &mut Ctx<'_>, at: usize) {
         let port = &mut self.queues.list[at];
-        if port.told || core::mem::take(&mut port.silent) {
+        if port.told || core::mem::take(&mut port.silent) || port.resting {
             return;
         }
         let max = ctx.budget.min(ctx.packets.free());
@@ -93,6 +93,7 @@ impl Input {
             ctx.count_drops(Drop::Fault, lost.packets);
         }
         if n == 0 {
+            port.resting = port.rx.rests();
             return;
         }
         port.pending = true;

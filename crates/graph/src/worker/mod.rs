@@ -5,6 +5,7 @@
 
 mod event;
 mod handle;
+mod rest;
 mod run;
 mod sleep;
 

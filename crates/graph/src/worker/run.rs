@@ -1,6 +1,7 @@
 //! The worker's loop.
 
 use super::handle::Command;
+use super::rest::Watch;
 use super::sleep::{self, Alarm};
 use crate::engine::Graph;
 use crate::publish::Reader;
@@ -74,7 +75,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let counters = std::sync::Arc::clone(graph.counters());
     let mut last = cycles();
     let mut quiet_since = nanoseconds();
-    let mut alarm = Alarm::default();
+    let (mut alarm, mut watch) = (Alarm::default(), Watch::default());
     // Queues are told that we are awake once the packet that woke us is on its way: telling a hundred takes as long as many packets do.
     let mut armed = false;
     while !mailbox.stop.load(Ordering::Acquire) {
@@ -88,6 +89,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         if core::mem::take(&mut armed) {
             sleep::disarm(&mut graph);
         }
+        watch.round(&mut graph, begin, result.received == 0);
         let now = cycles();
         let spent = now.wrapping_sub(last);
         last = now;

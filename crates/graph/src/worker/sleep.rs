@@ -1,5 +1,6 @@
 //! Sleeping until a packet or a command arrives.
 
+use super::rest;
 use crate::engine::Graph;
 use crate::port::RxMode;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -105,7 +106,10 @@ impl Alarm {
         self.woken.clear();
         match epoll::wait(set, rustix::buffer::spare_capacity(&mut self.woken), Some(&nap)) {
             // Only the time: events may have been lost, so all are looked at.
-            Ok(0) => Woken { event: false, mail: false },
+            Ok(0) => {
+                rest::wake_all(graph);
+                Woken { event: false, mail: false }
+            }
             Ok(_) => self.told(graph),
             // A signal; there is nothing else that it can say of a set of its own.
             Err(_) => Woken { event: true, mail: true },
@@ -141,6 +145,7 @@ impl Alarm {
         let _ = numbers.next_if_eq(&STATION);
         for (number, port) in (QUEUES..).zip(graph.all_queues().flat_map(|queues| &mut queues.list)) {
             port.silent = numbers.next_if_eq(&number).is_none();
+            port.resting &= port.silent;
         }
         Woken { event: true, mail }
     }
@@ -155,7 +160,10 @@ fn look(graph: &mut Graph, mailbox: BorrowedFd<'_>) -> Woken {
     let ours = list.len();
     list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
     let nap = if list.len() > ours { NAP } else { IDLE_NAP };
-    match poll(&mut list, Some(&nap)) {
+    let polled = poll(&mut list, Some(&nap));
+    drop(list);
+    rest::wake_all(graph);
+    match polled {
         Ok(0) => return Woken { event: false, mail: false },
         Ok(_) | Err(Errno::INTR) => {}
         // No memory for the list, or it is longer than the process may have descriptors.

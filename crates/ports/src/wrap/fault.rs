@@ -249,6 +249,11 @@ impl RxQueue for Fault {
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.event_fd()
     }
+
+    fn rests(&self) -> bool {
+        // What is held here is due without anybody's saying so.
+        self.idle() && self.inner.rests()
+    }
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): good enough for faults, and the same everywhere.

@@ -65,6 +65,10 @@ impl RxQueue for CaptureRx {
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.event_fd()
     }
+
+    fn rests(&self) -> bool {
+        self.inner.rests()
+    }
 }
 
 /// Shows what a queue has sent.

@@ -1,0 +1,135 @@
+use super::*;
+use crate::handover::Station;
+use crate::nodes::port_input;
+use crate::plan::Plan;
+use crate::port::{IfIndex, PortFault, Received, RxMode, RxQueue};
+use crate::publish::{Publisher, Schema};
+use crate::worker::EventSender;
+use memory::packet::Packets;
+use memory::simd::Tier;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Has no packets, whoever has rung, and counts how often it is asked.
+struct Bell {
+    bell: Arc<OwnedFd>,
+    asked: Arc<AtomicU32>,
+    rests: bool,
+}
+
+impl RxQueue for Bell {
+    fn receive(&mut self, _: Tier, _: &mut Packets, _: IfIndex, _: usize) -> Result<Received, PortFault> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(Received::default())
+    }
+
+    fn release(&mut self) {}
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.as_fd())
+    }
+
+    fn rests(&self) -> bool {
+        self.rests
+    }
+}
+
+struct Lab {
+    graph: Graph,
+    publisher: Publisher,
+    watch: Watch,
+    bells: Vec<(Arc<OwnedFd>, Arc<AtomicU32>)>,
+    now: u64,
+}
+
+impl Lab {
+    fn new(queues: usize, rests: bool) -> Self {
+        let plan = Plan::resolve(&[port_input("input", "For tests.")], &[], Schema::default()).unwrap();
+        let plan = Arc::new(plan);
+        let publisher = Publisher::new(&plan.schema);
+        let events = EventSender::new(|event| panic!("{event:?}"));
+        let graph = Graph::new(plan, Station::alone(), Tier::detect(), events).unwrap();
+        let mut lab = Self { graph, publisher, watch: Watch::default(), bells: Vec::new(), now: 0 };
+        (0..queues).for_each(|_| lab.add(rests));
+        lab
+    }
+
+    fn add(&mut self, rests: bool) {
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let asked = Arc::new(AtomicU32::new(0));
+        let rx = Bell { bell: Arc::clone(&bell), asked: Arc::clone(&asked), rests };
+        let port = RxPort::new(self.bells.len() as IfIndex, 0, RxMode::Adaptive, Box::new(rx));
+        self.graph.queues("input").unwrap().add(port);
+        self.bells.push((bell, asked));
+    }
+
+    fn ring(&self, at: usize) {
+        rustix::io::write(&self.bells[at].0, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// A round, and how often each queue has been asked since the last one.
+    fn round(&mut self, idle: bool) -> Vec<u32> {
+        self.now += 1000;
+        self.graph.round(self.publisher.current(), self.now);
+        self.watch.round(&mut self.graph, self.now, idle);
+        self.bells.iter().map(|(_, asked)| asked.swap(0, Ordering::Relaxed)).collect()
+    }
+}
+
+#[test]
+fn who_has_nothing_is_not_asked_again_before_it_has() {
+    let mut lab = Lab::new(100, true);
+    assert_eq!(lab.round(true), [1; 100]);
+    assert_eq!(lab.round(true), [0; 100]);
+    lab.ring(70);
+    lab.ring(3);
+    lab.round(true);
+    let asked = lab.round(true);
+    assert_eq!(
+        asked.iter().enumerate().filter(|(_, asked)| **asked > 0).map(|(at, _)| at).collect::<Vec<_>>(),
+        [3, 70]
+    );
+}
+
+#[test]
+fn a_busy_worker_looks_now_and_then() {
+    let mut lab = Lab::new(2, true);
+    lab.round(false);
+    lab.ring(1);
+    let rounds: Vec<u32> = (0..25).map(|_| lab.round(false)[1]).collect();
+    let first = rounds.iter().position(|asked| *asked > 0).unwrap();
+    assert!((15..=21).contains(&first), "20 µs, a round each of which takes one: {rounds:?}");
+}
+
+#[test]
+fn others_are_asked_in_each_round() {
+    let mut lab = Lab::new(2, false);
+    assert_eq!((lab.round(true), lab.round(false)), (vec![1; 2], vec![1; 2]));
+}
+
+#[test]
+fn queues_that_come_later_are_looked_at_too() {
+    let mut lab = Lab::new(1, true);
+    lab.round(true);
+    lab.round(true);
+    lab.add(true);
+    assert_eq!(lab.round(true), [0, 1]);
+    lab.ring(1);
+    lab.round(true);
+    assert_eq!(lab.round(true), [0, 1]);
+    assert_eq!(lab.graph.queues("input").unwrap().take(|port| port.interface == 0).len(), 1);
+    lab.round(true);
+    assert_eq!(lab.round(true), [0, 1], "still readable, whatever its number is now");
+}
+
+#[test]
+fn without_descriptors_all_are_asked() {
+    let mut lab = Lab::new(2, true);
+    lab.round(true);
+    // A set that can't be asked.
+    lab.watch.set = Some(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+    lab.round(true);
+    assert_eq!(lab.round(true), [1; 2]);
+}
