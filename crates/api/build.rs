@@ -1,6 +1,8 @@
 //! Compiles the protobuf files with a compiler written in Rust (no `protoc` needed) and attaches the text form:
-//! every message can be read and written by serde, enums as words, unknown fields refused by name.
+//! every message can be read and written by serde, enums as words, unknown fields refused by name. Of configuration what has its default is left
+//! out; of what is told of a running system, numbers, truth values and lists stand there in any case, so that whoever reads it needn't know defaults.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,10 +19,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("words.rs"), words(&descriptors)?)?;
 
+    let configuration = configuration(&descriptors);
     let mut builder = tonic_prost_build::configure();
     for file in &descriptors.file {
         for message in &file.message_type {
-            builder = text_form(builder, file.package(), message);
+            builder = text_form(builder, file.package(), message, &configuration);
         }
     }
     builder.compile_fds(descriptors)?;
@@ -40,8 +43,34 @@ fn protobuf_files(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
+/// Names of all messages that configuration is written in.
+fn configuration(descriptors: &FileDescriptorSet) -> BTreeSet<String> {
+    let messages: BTreeMap<String, &DescriptorProto> = descriptors
+        .file
+        .iter()
+        .flat_map(|file| {
+            let name = |message: &DescriptorProto| format!(".{}.{}", file.package(), message.name());
+            file.message_type.iter().map(move |message| (name(message), message))
+        })
+        .collect();
+    let (mut found, mut open) = (BTreeSet::new(), vec![".quiver.v1.Config".to_owned()]);
+    while let Some(name) = open.pop() {
+        if let Some(message) = messages.get(&name)
+            && found.insert(name)
+        {
+            open.extend(message.field.iter().filter_map(|field| field.type_name.clone()));
+        }
+    }
+    found
+}
+
 /// Attaches serde to one message and its fields.
-fn text_form(mut builder: Builder, package: &str, message: &DescriptorProto) -> Builder {
+fn text_form(
+    mut builder: Builder,
+    package: &str,
+    message: &DescriptorProto,
+    configuration: &BTreeSet<String>,
+) -> Builder {
     let path = format!(".{package}.{}", message.name());
     builder = builder
         .message_attribute(&path, "#[derive(::serde::Serialize, ::serde::Deserialize)]")
@@ -74,15 +103,21 @@ fn text_form(mut builder: Builder, package: &str, message: &DescriptorProto) -> 
     }
     for field in &message.field {
         if field.oneof_index.is_none() || field.proto3_optional() {
-            builder = builder.field_attribute(format!("{path}.{}", field.name()), field_form(message, field));
+            let form = field_form(message, field, configuration.contains(&path));
+            builder = builder.field_attribute(format!("{path}.{}", field.name()), form);
         }
     }
     builder
 }
 
 /// The serde attribute of one field.
-fn field_form(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
-    let mut arguments = vec!["skip_serializing_if = \"crate::text::is_default\"".to_owned()];
+fn field_form(message: &DescriptorProto, field: &FieldDescriptorProto, is_configured: bool) -> String {
+    let is_text = matches!(field.r#type(), Type::String | Type::Bytes | Type::Enum | Type::Message);
+    let is_list = field.label() == Label::Repeated;
+    let mut arguments = Vec::new();
+    if is_configured || field.proto3_optional() || is_text && !is_list {
+        arguments.push("skip_serializing_if = \"crate::text::is_default\"".to_owned());
+    }
     match field.r#type() {
         Type::Enum => {
             let name = field.type_name().rsplit('.').next().unwrap_or_default();
