@@ -22,6 +22,7 @@ mod redirect_translated;
 mod redirect_whole;
 mod serving;
 mod session_stats;
+mod shared_room;
 mod slow_path;
 mod tcp;
 mod unchanged;
