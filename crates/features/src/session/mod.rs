@@ -3,7 +3,7 @@
 //! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
 //!   (answers come from there); `classes`: whose sessions are that begin at one.
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
-//!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
+//!   `early`: SYNs that are dropped when they are seen first; `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`SlowPath`]: what is done with packets that aren't simply one of a session's.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others, `owed`: also for those of other workers; [`Session`]: one of them; `look`: seeing and ending them from outside; `kept`: those that outlive the process; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
@@ -16,6 +16,7 @@ mod classes;
 mod direct_return;
 mod dropped;
 mod due;
+mod early;
 mod entry;
 mod events;
 mod expire;

@@ -3,6 +3,7 @@
 use super::acl::{self, Asking, Note};
 use super::direct_return;
 use super::dropped::Dropped;
+use super::early::Early;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
 use super::kept::Kept;
@@ -61,6 +62,8 @@ pub struct Sessions {
     pub(super) translations: Translations,
     /// What is dropped of them.
     pub(super) dropped: Dropped,
+    /// SYNs of tenants that are short of room, which were dropped of late.
+    pub(super) early: Early,
     /// Who wants to know what happens to them.
     pub(super) watchers: Watchers,
     /// Those that are looked at just now: kept for its memory.
@@ -86,6 +89,7 @@ impl Default for Sessions {
             stats: Beside::default(),
             translations: Translations::default(),
             dropped: Dropped::default(),
+            early: Early::default(),
             watchers: Watchers::default(),
             due: Vec::new(),
             kept: Arc::default(),
@@ -159,6 +163,7 @@ impl Sessions {
             + self.stats.bytes()
             + self.translations.bytes()
             + self.dropped.bytes()
+            + self.early.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key, by which none was found just now; gives its

@@ -128,6 +128,8 @@ pub struct Tenant {
     pub max_sessions: u64,
     /// New sessions per second, likewise; 0: as many as come.
     pub max_new_per_second: u32,
+    /// While there is no place, SYNs are dropped when they are seen first.
+    pub early_syn_drop: bool,
     /// Services of packets from the initiator and to it.
     pub chain: [Chain; 2],
     /// What is done with packets that aren't simply one of a session's.

@@ -6,6 +6,7 @@ mod classes;
 mod conversations;
 mod doubted;
 mod drops;
+mod early;
 mod events;
 mod explain;
 mod fragments;
@@ -48,6 +49,7 @@ fn tenant() -> Tenant {
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 1000,
         max_new_per_second: 0,
+        early_syn_drop: false,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         slow_path: SlowPath::untracked(SlowAction::Pass),
         midstream: Midstream::Adopt,
