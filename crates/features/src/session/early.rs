@@ -20,7 +20,7 @@ const LATEST: u16 = ticks(8000);
 
 /// Milliseconds in ticks.
 const fn ticks(milliseconds: u64) -> u16 {
-    (milliseconds * 1_000_000 >> TICK_BITS) as u16
+    ((milliseconds * 1_000_000) >> TICK_BITS) as u16
 }
 
 /// SYNs that were dropped of late: of each, half of its hash and the tick, which begins anew after 18 minutes. 0: nothing.

@@ -58,7 +58,7 @@ struct Expire {
     owed: u64,
     /// Some may be left to give back.
     owes: bool,
-    /// More than a round's are.
+    /// They are more than a round's.
     pays: bool,
 }
 
@@ -66,19 +66,16 @@ impl Expire {
     fn begin_revisit(&mut self, now: u64) {
         (self.revisit, self.began) = (Some(0), now);
     }
-}
 
-impl Expire {
     /// Gives places of quotas back that other workers have begun sessions on.
     #[cold]
     fn settle(&mut self, ctx: &mut Ctx<'_>, tenants: &Tenants, tick: u64) {
         let owed = tenants.owed.count();
         let anew = core::mem::replace(&mut self.owed, owed) != owed;
         let sessions = ctx.locals.get(self.sessions);
-        let given;
-        (given, self.owes) = sessions.settle(tenants, tick, anew);
-        self.pays = self.owes && given > 0;
-        ctx.count(Counter::EvictedForQuota, given);
+        let given = sessions.settle(tenants, tick, anew);
+        (self.owes, self.pays) = (given.owes, given.more);
+        ctx.count(Counter::EvictedForQuota, given.sessions);
     }
 }
 

@@ -115,6 +115,18 @@ impl Occupancy {
 pub(super) struct Round {
     at: usize,
     left: usize,
+    /// Others may have to give back what this worker owes as far as it can see: it looks once more.
+    again: bool,
+}
+
+/// What a worker has given back in a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    pub(super) sessions: u64,
+    /// More may be to give in the next one.
+    pub(super) owes: bool,
+    /// It isn't through.
+    pub(super) more: bool,
 }
 
 impl Sessions {
@@ -149,30 +161,30 @@ impl Sessions {
         true
     }
 
-    /// Gives places back that this worker owes, and such as others have asked for, in a part of the tenants; how many, and whether there may be more to give.
-    pub(super) fn settle(&mut self, tenants: &Tenants, tick: u64, anew: bool) -> (u64, bool) {
+    /// Gives places back that this worker owes, and such as others have asked for, in a part of the tenants. `anew`: it looks at all of them from here on.
+    pub(super) fn settle(&mut self, tenants: &Tenants, tick: u64, anew: bool) -> Given {
         if anew {
             self.round.left = self.parts.len();
         }
         self.now_is(tick);
         let mut given = 0;
-        let mut owes = false;
         for _ in 0..TENANTS.min(self.round.left) {
             if self.round.at >= self.parts.len() {
                 self.round.at = 0;
             }
             given += self.settle_one(tenants, self.round.at, tick, BUDGET - given);
-            owes |= self.still_owes(tenants, self.round.at);
+            self.round.again |= self.still_owes(tenants, self.round.at);
             if given >= BUDGET {
-                return (given, true);
+                return Given { sessions: given, owes: true, more: true };
             }
             self.round.at += 1;
             self.round.left -= 1;
         }
-        if owes {
+        let more = self.round.left > 0;
+        if !more && core::mem::take(&mut self.round.again) {
             self.round.left = self.parts.len();
         }
-        (given, self.round.left > 0)
+        Given { sessions: given, owes: self.round.left > 0, more }
     }
 
     /// The same for one tenant.

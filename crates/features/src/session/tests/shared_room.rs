@@ -87,6 +87,30 @@ fn floods_at_all_workers_keep_to_the_quota() {
     });
 }
 
+/// A round looks at a part of the tenants, and the next ones at the others.
+#[test]
+fn who_has_many_tenants_finds_whose_place_it_owes() {
+    let text = V4;
+    let shared = Tenant { max_sessions: 100, ..tenant() };
+    let [mut flooded, mut calm] = workers(Tier::available()[0], &shared);
+    for bench in [&mut flooded, &mut calm] {
+        let key = bench.key::<Tenants>();
+        bench.publish(|draft| {
+            draft.change(key, |all| {
+                all.set(200, Some(shared.clone()));
+                all.set_place(2, Place { tenant: 200, context: 0 });
+            });
+        });
+    }
+    flooded_by(&mut flooded, text, 1000..1100);
+    pass(&mut calm, text, "tcp syn");
+    flooded.round();
+    assert_eq!(figures(&shared), [101, 0, 0], "it hasn't come so far");
+    (0..3).for_each(|_| flooded.round());
+    assert_eq!(figures(&shared), [100, 1, 0]);
+    assert_eq!(seen(&mut calm).len(), 1);
+}
+
 /// Those that are settled make room for nobody, wherever they are.
 #[test]
 fn nobody_gets_in_where_all_are_settled() {
