@@ -62,6 +62,16 @@ def made(pod, kind=socket.SOCK_DGRAM, bind=None):
     return one
 
 
+def refused(pod, there):
+    """Nobody listens there, and who asks is told so."""
+    with made(pod) as client:
+        client.connect(there)
+        with pytest.raises(ConnectionRefusedError):
+            for _ in range(100):
+                client.send(b"x")
+                time.sleep(0.1)
+
+
 def test_a_mapped_host_is_seen_with_its_address_and_asked_by_it(three, daemon):
     a, b = three["a"], three["b"]
     b.must_ping("192.0.2.5", count=3)
@@ -155,12 +165,7 @@ def test_who_asks_twice_is_seen_with_the_pool_s_address(three, daemon):
     text = daemon.cli("explain", "10.2.0.2:4000", "10.2.0.1:7777", "udp").stdout
     assert "by a mapping of whom it asks, and a port of the pool" in text, text
     # Nobody listens there: the host's error comes to who asked.
-    with made(b) as client:
-        client.connect(("10.2.0.1", 7777))
-        with pytest.raises(ConnectionRefusedError):
-            for _ in range(100):
-                client.send(b"x")
-                time.sleep(0.1)
+    refused(b, ("10.2.0.1", 7777))
     assert not [reason for node, reason in daemon.drops() if node == "nat"], daemon.drops()
 
 
@@ -195,19 +200,9 @@ def test_hosts_inside_reach_each_other_by_what_they_are_outside(three, daemon):
 def test_errors_come_to_whom_they_concern(three, daemon):
     a, b = three["a"], three["b"]
     # Of the host inside: nobody listens there.
-    with made(b) as client:
-        client.connect(("192.0.2.5", 9))
-        with pytest.raises(ConnectionRefusedError):
-            for _ in range(100):
-                client.send(b"x")
-                time.sleep(0.1)
+    refused(b, ("192.0.2.5", 9))
     # Of the host outside.
-    with made(a) as client:
-        client.connect(("10.2.0.2", 9))
-        with pytest.raises(ConnectionRefusedError):
-            for _ in range(100):
-                client.send(b"x")
-                time.sleep(0.1)
+    refused(a, ("10.2.0.2", 9))
     # Of Quiver, as by traceroute.
     text = b.run("ping", "-c", "1", "-W", "5", "-t", "1", "192.0.2.5", check=False).stdout
     assert "From 10.2.0.1" in text and "Time to live exceeded" in text, text

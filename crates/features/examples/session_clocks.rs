@@ -317,6 +317,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 16_000_000,
         max_new_per_second: 0,
+        early_syn_drop: false,
         chain: [or_exit(order().chain(services.iter().copied())); 2],
         slow_path: Default::default(),
         midstream: Default::default(),

@@ -112,6 +112,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             timeouts: spec.timeouts.map(ticks_of_seconds),
             max_sessions: spec.max_sessions.into(),
             max_new_per_second: spec.max_new_per_second,
+            early_syn_drop: spec.early_syn_drop,
             chain: spec.chain,
             slow_path: spec.slow_path,
             midstream: spec.midstream,

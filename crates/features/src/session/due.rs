@@ -28,8 +28,24 @@ impl Sessions {
         }
     }
 
+    /// Ends a session whose place of its tenant's quota another one has from now on.
+    pub(super) fn end_in_place(&mut self, index: u32, end: End) {
+        if let Some(tenant) = self.forget(index, end) {
+            self.count_ends(Some((tenant, end, 1)));
+        }
+    }
+
     /// Ends a session that is counted by whoever asks for it.
     pub(super) fn remove(&mut self, index: u32, end: End) {
+        if let Some(tenant) = self.forget(index, end)
+            && let Some(part) = self.parts.get(usize::from(tenant))
+        {
+            part.occupancy.give();
+        }
+    }
+
+    /// Ends a session, which keeps its place of the quota, and gives its tenant.
+    fn forget(&mut self, index: u32, end: End) -> Option<u16> {
         self.unlink(index);
         let mut binding = Binding::default();
         if let Some((handle, _, session)) = self.table.visit(index)
@@ -39,14 +55,14 @@ impl Sessions {
         }
         self.tell_of(index, What::Ended(end), binding);
         let stats = self.table.handle(index).and_then(|handle| self.stats.get(handle)).map(Stats::sides);
-        let Some((_, session)) = self.table.remove(index) else { return };
+        let (_, session) = self.table.remove(index)?;
         self.wheel.cancel(session.timer);
-        if let Some(part) = self.parts.get(usize::from(session.tenant)) {
-            part.occupancy.give();
-            if let Some(sides) = stats {
-                part.occupancy.noted.add(sides);
-            }
+        if let Some(sides) = stats
+            && let Some(part) = self.parts.get(usize::from(session.tenant))
+        {
+            part.occupancy.noted.add(sides);
         }
+        Some(session.tenant)
     }
 
     pub(super) fn count_ends(&self, ended: Option<(u16, End, u64)>) {

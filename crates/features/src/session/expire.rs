@@ -23,6 +23,8 @@ graph::counters! {
         Expired => "expired",
         /// Sessions that ended with their tenant.
         Orphaned => "orphaned",
+        /// Sessions that ended because their tenant has as many as it may, and others begin at another worker.
+        EvictedForQuota => "evicted-for-quota",
         /// Times that all sessions were looked through, because tenants, rules or VIPs had changed.
         Revisits => "revisits",
         /// Microseconds from the first to the last of them, of all these times together.
@@ -52,11 +54,28 @@ struct Expire {
     /// Tenants have changed since it began: another one follows.
     again: bool,
     busy: bool,
+    /// How often a place was owed to another worker, as far as it was looked into.
+    owed: u64,
+    /// Some may be left to give back.
+    owes: bool,
+    /// They are more than a round's.
+    pays: bool,
 }
 
 impl Expire {
     fn begin_revisit(&mut self, now: u64) {
         (self.revisit, self.began) = (Some(0), now);
+    }
+
+    /// Gives places of quotas back that other workers have begun sessions on.
+    #[cold]
+    fn settle(&mut self, ctx: &mut Ctx<'_>, tenants: &Tenants, tick: u64) {
+        let owed = tenants.owed.count();
+        let anew = core::mem::replace(&mut self.owed, owed) != owed;
+        let sessions = ctx.locals.get(self.sessions);
+        let given = sessions.settle(tenants, tick, anew);
+        (self.owes, self.pays) = (given.owes, given.more);
+        ctx.count(Counter::EvictedForQuota, given.sessions);
     }
 }
 
@@ -72,6 +91,9 @@ impl Node for Expire {
             }
         }
         let tick = ctx.now >> TICK_BITS;
+        if tenants.owed.count() != self.owed || self.owes {
+            self.settle(ctx, tenants, tick);
+        }
         if tick == self.tick && !self.busy && self.revisit.is_none() {
             return;
         }
@@ -104,7 +126,7 @@ impl Node for Expire {
     }
 
     fn busy(&self) -> bool {
-        self.busy
+        self.busy || self.pays
     }
 }
 
@@ -125,6 +147,9 @@ pub const NODE: NodeSpec = NodeSpec {
             began: 0,
             again: false,
             busy: false,
+            owed: 0,
+            owes: false,
+            pays: false,
         })
     },
     ..NodeSpec::EMPTY

@@ -30,6 +30,8 @@ graph::drops! {
         Rate => "new-session-rate", Loss,
         /// The worker has as many sessions as it may, and none of them makes room.
         TableFull => "table-full", Loss,
+        /// A TCP connection's first SYN while its tenant is short of room, and that has such dropped (`early_syn_drop`): repeated after a second, it begins a session.
+        EarlySyn => "early-syn", Loss,
         /// A protocol that has no sessions, and the tenant lets nothing pass that has none.
         Protocol => "protocol", Loss,
         /// The packet ends before its transport header does, or that lies too far behind, or it is a fragment that overlaps one; and the tenant

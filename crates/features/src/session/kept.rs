@@ -8,7 +8,7 @@
 use super::entry::{Direction, Flow, Marks, Session, State};
 use super::events::{End, What};
 use super::look::Seen;
-use super::sessions::{Sessions, is_anothers};
+use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenants};
 use graph::IfIndex;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,7 @@ impl Sessions {
         let (key, from_high) = Key::of(kept.context, kept.protocol, initiator, responder)?;
         // Whose packets the interface's are may have changed.
         let place = tenants.place(kept.interface)?;
-        if place.context != kept.context || is_anothers(tenants, kept.interface, kept.tenant) {
+        if place.context != kept.context || tenants.is_anothers(kept.interface, kept.tenant) {
             return None;
         }
         if tenants.workers > 1 && tenants.owner(&key) != worker {

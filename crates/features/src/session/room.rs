@@ -3,6 +3,7 @@
 
 use super::entry::{ROOMS, Room};
 use super::events::End;
+use super::owed::Line;
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
 use std::sync::Arc;
@@ -21,6 +22,12 @@ const TENANTS: usize = 64;
 pub(super) struct Part {
     /// Its figures, which outlive it.
     pub(super) occupancy: Arc<Occupancy>,
+    /// How many of its sessions make room here, as other workers see it.
+    pub(super) line: Arc<Line>,
+    /// What others had asked for when it was looked into.
+    pub(super) answered: u64,
+    /// When others were asked for room last, in ticks.
+    pub(super) asked_at: u64,
     /// By [`Room`], the oldest first; settled ones about in the order in which something was heard of them.
     lists: [List; ROOMS],
 }
@@ -44,13 +51,13 @@ impl Part {
     }
 
     /// The one that makes room first, unless only settled ones are there.
-    fn first(&self) -> Option<u32> {
+    pub(super) fn first(&self) -> Option<u32> {
         let heads = [Room::Blocked, Room::Transient].map(|room| self.list(room).head);
         heads.into_iter().find(|head| *head != NONE)
     }
 
     /// How many make room before settled ones do.
-    const fn spare(&self) -> u32 {
+    pub(super) const fn spare(&self) -> u32 {
         self.list(Room::Blocked).len + self.list(Room::Transient).len
     }
 }
@@ -62,9 +69,14 @@ impl Sessions {
         if self.parts.len() <= at {
             self.parts.resize_with(at + 1, Part::default);
         }
-        let occupancy = &mut self.parts[at].occupancy;
-        if !Arc::ptr_eq(occupancy, &tenant.occupancy) {
-            *occupancy = Arc::clone(&tenant.occupancy);
+        let part = &mut self.parts[at];
+        if !Arc::ptr_eq(&part.occupancy, &tenant.occupancy) {
+            // Those of another tenant that had the number before make no room for this one's.
+            part.line.is(0);
+            (part.occupancy, part.line) = (Arc::clone(&tenant.occupancy), Arc::default());
+            part.occupancy.lines.add(&part.line);
+            part.line.is(part.spare());
+            part.answered = part.occupancy.asks.load(Ordering::Relaxed);
         }
     }
 
@@ -94,7 +106,7 @@ impl Sessions {
 
     /// An established session of the tenant that nothing was heard of for long. Those that it isn't so with are put behind
     /// all others: next time, others are looked at.
-    fn idle(&mut self, number: u16, tick: u64) -> Option<u32> {
+    pub(super) fn idle(&mut self, number: u16, tick: u64) -> Option<u32> {
         for _ in 0..LOOKS {
             let head = self.parts.get(usize::from(number))?.list(Room::Settled).head;
             let silent = (tick as u32).wrapping_sub(self.table.get(head)?.last_seen);
@@ -120,6 +132,7 @@ impl Sessions {
         list.len += 1;
         session.links = [tail, NONE];
         session.marks.put_list(Some(room));
+        part.publish(room);
         let spare = part.spare();
         if self.parts.get(usize::from(self.crowd)).is_none_or(|crowd| crowd.spare() < spare) {
             self.crowd = number;
@@ -150,5 +163,6 @@ impl Sessions {
         if list.tail == index {
             list.tail = before;
         }
+        part.publish(room);
     }
 }

@@ -3,9 +3,11 @@
 use super::acl::{self, Asking, Note};
 use super::direct_return;
 use super::dropped::Dropped;
+use super::early::Early;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
 use super::kept::Kept;
+use super::owed::Round;
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
 use super::room::Part;
@@ -40,6 +42,8 @@ pub struct Sessions {
     pub(super) parts: Vec<Part>,
     /// A tenant with many sessions that make room: where others are short of it.
     pub(super) crowd: u16,
+    /// Where the look for places goes on that are owed to other workers.
+    pub(super) round: Round,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
     /// What `acl` knows of them.
@@ -58,6 +62,8 @@ pub struct Sessions {
     pub(super) translations: Translations,
     /// What is dropped of them.
     pub(super) dropped: Dropped,
+    /// SYNs of tenants that are short of room, which were dropped of late.
+    pub(super) early: Early,
     /// Who wants to know what happens to them.
     pub(super) watchers: Watchers,
     /// Those that are looked at just now: kept for its memory.
@@ -73,6 +79,7 @@ impl Default for Sessions {
             wheel: TimerWheel::new(0),
             parts: Vec::new(),
             crowd: 0,
+            round: Round::default(),
             tcp: Beside::default(),
             acl: Beside::default(),
             begun: Beside::default(),
@@ -82,17 +89,12 @@ impl Default for Sessions {
             stats: Beside::default(),
             translations: Translations::default(),
             dropped: Dropped::default(),
+            early: Early::default(),
             watchers: Watchers::default(),
             due: Vec::new(),
             kept: Arc::default(),
         }
     }
-}
-
-/// Whether sessions that begin at an interface are of another tenant than that. One that is a class there keeps its sessions when lists change.
-pub(super) fn is_anothers(tenants: &Tenants, interface: IfIndex, tenant: u16) -> bool {
-    let owner = tenants.place(interface).map_or(0, |place| place.tenant);
-    owner != 0 && owner != tenant && !tenants.get(owner).is_some_and(|owner| owner.has_class(tenant))
 }
 
 /// Whether a packet of that side begins a session anew that was denied before any of its packets had passed: so, nobody who is denied can keep others from
@@ -161,6 +163,7 @@ impl Sessions {
             + self.stats.bytes()
             + self.translations.bytes()
             + self.dropped.bytes()
+            + self.early.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key, by which none was found just now; gives its
@@ -184,13 +187,10 @@ impl Sessions {
         self.now_is(tick);
         self.table.set_limit(tenants.per_worker.min(Flow::MAX));
         self.part(number, tenant);
-        if !tenant.occupancy.take(tenant.max_sessions) {
-            let room =
-                self.evict(number, End::EvictedForQuota, tick) && tenant.occupancy.take(tenant.max_sessions);
-            if !room {
-                return Err(NoRoom::Quota);
-            }
-            evicted.for_quota += 1;
+        if !tenant.occupancy.take(tenant.max_sessions)
+            && !self.make_room(tenants, (number, tenant), tick, evicted)
+        {
+            return Err(NoRoom::Quota);
         }
         if self.table.len() >= self.table.limit() {
             if !self.evict(number, End::EvictedForTable, tick) && !self.evict_of_crowd(tick) {
@@ -302,7 +302,7 @@ impl Sessions {
             return false;
         };
         let Some(tenant) = tenants.get(session.tenant) else { return false };
-        let is_anothers = self.begun.get(handle).is_some_and(|at| is_anothers(tenants, *at, session.tenant));
+        let is_anothers = self.begun.get(handle).is_some_and(|at| tenants.is_anothers(*at, session.tenant));
         let translated = session.marks.has(Marks::TRANSLATED);
         !is_anothers && (!translated || self.translations.holds(tenants, tenant, &key, handle))
     }
@@ -465,7 +465,7 @@ impl Sessions {
     ) -> bool {
         self.now_is(tick);
         let Some(session) = self.table.get(index) else { return false };
-        if is_anothers(tenants, interface, session.tenant) {
+        if tenants.is_anothers(interface, session.tenant) {
             self.end(index, End::Reconfigured);
             return false;
         }

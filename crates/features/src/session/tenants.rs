@@ -7,6 +7,7 @@ use super::dropped::Rows;
 use super::events::End;
 use super::nat::{Mapped, Pool};
 use super::noted::Noted;
+use super::owed::{Lines, Owed};
 use super::redirect::{Redirect, Sides};
 use super::services::Chain;
 use super::slow_path::SlowPath;
@@ -75,6 +76,10 @@ pub struct Occupancy {
     pub(super) dropped: Rows,
     /// What `session-stats` has noted of its sessions that have ended.
     pub noted: Noted,
+    /// How many of its sessions make room, at each worker.
+    pub(super) lines: Lines,
+    /// How often a worker has asked others for room that are silent.
+    pub(super) asks: AtomicU64,
     /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
     next: AtomicU64,
 }
@@ -91,11 +96,8 @@ impl Occupancy {
 
     /// Takes one of `quota` places; false where all are taken.
     pub(super) fn take(&self, quota: u64) -> bool {
-        let full = self.sessions.fetch_add(1, Ordering::Relaxed) >= quota;
-        if full {
-            self.sessions.fetch_sub(1, Ordering::Relaxed);
-        }
-        !full
+        let take = |sessions: u64| (sessions < quota).then(|| sessions + 1);
+        self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     /// Whether one more session may begin at `now`, where `per_second` may (0: any number), of all workers together: the generic cell
@@ -126,6 +128,8 @@ pub struct Tenant {
     pub max_sessions: u64,
     /// New sessions per second, likewise; 0: as many as come.
     pub max_new_per_second: u32,
+    /// While there is no place, SYNs are dropped when they are seen first.
+    pub early_syn_drop: bool,
     /// Services of packets from the initiator and to it.
     pub chain: [Chain; 2],
     /// What is done with packets that aren't simply one of a session's.
@@ -199,6 +203,8 @@ pub struct Tenants {
     pub acls: Acls,
     /// Interfaces of engines, for tenants with the service `redirect`.
     pub engines: Sides,
+    /// Whether workers owe each other places of quotas: the same through all versions of the tables.
+    pub(super) owed: Arc<Owed>,
     tenants: Vec<Option<Arc<Tenant>>>,
     /// How many tenants each interface leads outside for.
     outside: Vec<u16>,
@@ -270,6 +276,12 @@ impl Tenants {
     #[must_use]
     pub fn place(&self, interface: IfIndex) -> Option<Place> {
         *self.places.get(usize::from(interface))?
+    }
+
+    /// Whether sessions that begin at an interface are of another tenant than that. One that is a class there keeps its sessions when lists change.
+    pub(super) fn is_anothers(&self, interface: IfIndex, tenant: u16) -> bool {
+        let owner = self.place(interface).map_or(0, |place| place.tenant);
+        owner != 0 && owner != tenant && !self.get(owner).is_some_and(|owner| owner.has_class(tenant))
     }
 
     /// Says whose packets the interface's are.

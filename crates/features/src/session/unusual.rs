@@ -198,6 +198,15 @@ impl<F: Pieces> There<'_, F> {
                 SlowAction::Pass | SlowAction::Handle => {}
             }
         }
+        if tenant.early_syn_drop
+            && look.key.protocol() == IpProtocol::TCP.0
+            && look.mark.kind != Kind::Later
+            && begins_connection(tcp_flags(packets, slot, F::IS_V6))
+            && self.sessions.drops_early(self.tenants, tenant, look.hash, self.tick)
+        {
+            tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            return Err((Drop::EarlySyn, number));
+        }
         let flow = (look.key, look.hash, look.mark.from_high);
         let at = (number, interface);
         let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);

@@ -51,6 +51,8 @@ pub struct TenantSpec {
     pub max_sessions: u32,
     /// New sessions per second at most; 0: as many as come.
     pub max_new_per_second: u32,
+    /// Whether SYNs are dropped when they are seen first, while there is no place for a session.
+    pub early_syn_drop: bool,
     /// Whether packets that can have no session are dropped where `slow_path` doesn't say otherwise.
     pub drop_untracked: bool,
     /// What is done with packets that aren't simply one of a session's.
@@ -136,6 +138,7 @@ impl TenantSpec {
                 DEFAULT_MAX_SESSIONS,
             )?,
             max_new_per_second: tenant.max_new_sessions_per_second,
+            early_syn_drop: early_syn_drop(tenant.early_syn_drop, slow_path)?,
             drop_untracked,
             slow_path,
             midstream,
@@ -168,6 +171,7 @@ impl TenantSpec {
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
+            early_syn_drop: self.early_syn_drop,
             untracked: untracked.into(),
             slow_path: slow_path::to_api(
                 self.slow_path,
@@ -303,6 +307,15 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
             _ => flaw.remedy("leave one out"),
         }
     })
+}
+
+/// Whether SYNs are dropped when they are seen first: not where what has no room passes.
+fn early_syn_drop(said: bool, path: SlowPath) -> Result<bool, Flaw> {
+    if said && !path.drops(Case::Overflow) {
+        return Err(Flaw::new("early_syn_drop", "slow_path.overflow lets pass what has no room")
+            .remedy("have slow_path.overflow drop, or leave early_syn_drop out"));
+    }
+    Ok(said)
 }
 
 /// What is done where only `untracked` is said. No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them: where

@@ -82,7 +82,11 @@ impl Sessions {
         };
         to.tenant = Some(number);
         to.session = found.as_ref().and_then(|found| self.seen(found.index));
-        to.steps.push(Step { node, object: Some(Object::Tenant(number)), found: of_session(&found, tenant) });
+        to.steps.push(Step {
+            node,
+            object: Some(Object::Tenant(number)),
+            found: of_session(&found, tenant, packet),
+        });
         let (chain, direction) = match &found {
             Some(found) if !found.renewed => {
                 let direction = found.session.direction(found.from_high);
@@ -206,11 +210,16 @@ fn class(
 }
 
 /// What there is of a session, in words.
-fn of_session(found: &Option<Found>, tenant: &Tenant) -> String {
+fn of_session(found: &Option<Found>, tenant: &Tenant, packet: &Imagined) -> String {
     let Some(found) = found else {
         let (there, most) = (tenant.occupancy.sessions.load(Ordering::Relaxed), tenant.max_sessions);
+        let waits =
+            tenant.early_syn_drop && packet.protocol == IpProtocol::TCP && begins_connection(packet.flags);
         let room = match (there < most, tenant.slow_path.drops(Case::Overflow)) {
             (true, _) => "",
+            (false, true) if waits => {
+                ": dropped when it is seen first (early_syn_drop); where it is repeated, one has to make room for it"
+            }
             (false, true) => ": one has to make room for it, or it is dropped",
             (false, false) => {
                 ": one has to make room for it, or it passes without (slow_path.overflow is pass)"

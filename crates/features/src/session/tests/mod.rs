@@ -6,6 +6,7 @@ mod classes;
 mod conversations;
 mod doubted;
 mod drops;
+mod early;
 mod events;
 mod explain;
 mod fragments;
@@ -22,6 +23,7 @@ mod redirect_translated;
 mod redirect_whole;
 mod serving;
 mod session_stats;
+mod shared_room;
 mod slow_path;
 mod tcp;
 mod unchanged;
@@ -47,6 +49,7 @@ fn tenant() -> Tenant {
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 1000,
         max_new_per_second: 0,
+        early_syn_drop: false,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         slow_path: SlowPath::untracked(SlowAction::Pass),
         midstream: Midstream::Adopt,

@@ -59,6 +59,7 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
             reverse_services: vec!["tcp-check".into()],
             midstream: MidstreamAction::Security.into(),
             max_new_sessions_per_second: 5000,
+            early_syn_drop: true,
             ..tenant()
         },
         Tenant {
@@ -189,6 +190,10 @@ fn flaws_name_their_field() {
                 ..tenant()
             },
             "slow_path.fragments",
+        ),
+        (
+            Tenant { early_syn_drop: true, slow_path: slow_path(|path| path.overflow = PASS), ..tenant() },
+            "early_syn_drop",
         ),
         (Tenant { midstream: 9, ..tenant() }, "midstream"),
         (Tenant { forward_services: vec!["tcp-check".into()], ..tenant() }, "reverse_services"),
