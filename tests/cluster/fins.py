@@ -25,8 +25,17 @@ table inet fins {{
   }}
 }}
 """
-# Before they are counted.
-LOSE = "table inet losing { chain in { type filter hook input priority -400; tcp flags & fin == fin counter drop; }; }"
+# Before they are counted, and only what would be: kubelet asks each second whether a pod is ready, and ends that, too.
+LOSE = """
+table inet losing {{
+  counter dropped {{ }}
+  chain in {{
+    type filter hook input priority -400;
+    ip saddr {{ {four} }} tcp flags & fin == fin counter name dropped drop
+    ip6 saddr {{ {six} }} tcp flags & fin == fin counter name dropped drop
+  }}
+}}
+"""
 
 
 class Fins:
@@ -64,17 +73,16 @@ class _End:
         self.holder = Process(*inside(node, pod), "sleep", "infinity")
         self.words = ("nsenter", "-t", self.holder.pid, "-n", "nft")
         eventually(lambda: "sleep" in run("ps", "-o", "comm=", self.holder.pid, check=False).stdout, "it is in the pod's network")
-        families = {of: ", ".join(one for one in peers if (":" in one) == (of == "six")) for of in ("four", "six")}
-        run(*self.words, "-f", "-", stdin=TABLE.format(**families))
+        self.families = {of: ", ".join(one for one in peers if (":" in one) == (of == "six")) for of in ("four", "six")}
+        run(*self.words, "-f", "-", stdin=TABLE.format(**self.families))
 
     def counts(self):
         """How many were sent, and how many came in."""
-        said = lambda name: run(*self.words, "list", "counter", "inet", "fins", name).stdout.split()
-        return tuple(int(words[words.index("packets") + 1]) for words in (said("sent"), said("came")))
+        return self._count("fins", "sent"), self._count("fins", "came")
 
     def lose(self):
         """Drops all that come in, until `take`."""
-        run(*self.words, "-f", "-", stdin=LOSE)
+        run(*self.words, "-f", "-", stdin=LOSE.format(**self.families))
 
     def take(self):
         """Ends that; returns how many were dropped."""
@@ -85,7 +93,11 @@ class _End:
 
     def dropped(self):
         """How many were dropped so far."""
-        said = run(*self.words, "list", "table", "inet", "losing").stdout.split()
+        return self._count("losing", "dropped")
+
+    def _count(self, table, name):
+        """What a counter of the network says."""
+        said = run(*self.words, "list", "counter", "inet", table, name).stdout.split()
         return int(said[said.index("packets") + 1])
 
     def close(self):
