@@ -190,7 +190,7 @@ CASES: tuple[Case, ...] = (
     *_dma(),
     *_applications(),
     *_internal(),
-    Case("ethip4-ip4base-100silent", "idle", "ip4", silent=100, most_cores=1, methods=("idle",), frames=("64b",)),
+    Case("ethip4-ip4base-100silent", "idle", "ip4", silent=100, most_cores=1, methods=("idle", "mrr"), frames=("64b",)),
     *_super_frames(),
     *pods.cases(),
 )

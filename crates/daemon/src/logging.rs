@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 use crate::settings::{Log, LogFormat};
 
@@ -20,6 +20,14 @@ pub enum LogError {
         /// What is wrong with it.
         source: ParseError,
     },
+    /// A word that is no level: it would be taken for a module, all of which is logged.
+    #[error("log.level {level:?}: {word:?} is none of off, error, warn, info, debug and trace; of a module, write \"{word}=debug\"")]
+    Word {
+        /// What was given.
+        level: String,
+        /// The word.
+        word: String,
+    },
     /// They are set up already.
     #[error("logs are set up already")]
     Twice,
@@ -28,8 +36,13 @@ pub enum LogError {
 /// Checks the level.
 ///
 /// # Errors
-/// [`LogError::Level`].
+/// [`LogError::Level`], [`LogError::Word`].
 pub fn filter(settings: &Log) -> Result<EnvFilter, LogError> {
+    let bare = |word: &&str| !word.is_empty() && !word.contains(['=', '[']);
+    let no_level = |word: &&str| word.parse::<LevelFilter>().is_err();
+    if let Some(word) = settings.level.split(',').map(str::trim).filter(bare).find(no_level) {
+        return Err(LogError::Word { level: settings.level.clone(), word: word.into() });
+    }
     EnvFilter::builder()
         .parse(&settings.level)
         .map_err(|source| LogError::Level { level: settings.level.clone(), source })
@@ -63,5 +76,7 @@ mod tests {
         }
         let error = filter(&log("info,quiverd=loud")).unwrap_err().to_string();
         assert!(error.contains("loud"), "{error}");
+        let error = filter(&log("warn, blah")).unwrap_err().to_string();
+        assert!(error.contains("\"blah\" is none of"), "{error}");
     }
 }
