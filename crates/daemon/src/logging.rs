@@ -21,7 +21,9 @@ pub enum LogError {
         source: ParseError,
     },
     /// A word that is no level: it would be taken for a module, all of which is logged.
-    #[error("log.level {level:?}: {word:?} is none of off, error, warn, info, debug and trace; of a module, write \"{word}=debug\"")]
+    #[error(
+        "log.level {level:?}: {word:?} is none of off, error, warn, info, debug and trace; of a module, write \"{word}=debug\""
+    )]
     Word {
         /// What was given.
         level: String,

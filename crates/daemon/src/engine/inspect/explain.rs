@@ -21,7 +21,9 @@ use wire::IpProtocol;
 use super::super::acls;
 use super::super::core::Core;
 use super::super::directory::{Inventory, Tenant};
+use super::super::port;
 use super::super::start::Shared;
+use super::interfaces::link;
 use super::sessions;
 use crate::dataplane::InspectError;
 use crate::model::spec::L2;
@@ -273,8 +275,21 @@ fn routed(
         if let Some(tunnel) = &tables.interfaces.get(hop.tx_if).tunnel {
             answer.steps.extend(through(shared, inventory, &answer.out_interface, tunnel)?);
         }
+        if let Some((node, why)) = link_down(shared, inventory, hop.tx_if) {
+            let object = Some((Kind::Interface, answer.out_interface.clone()));
+            answer.steps.push(step(node, object, format!("its link is down: {why}")));
+            return Ok(dropped(shared, answer, &gone, (node, "link-down")));
+        }
     }
     Ok(leaves(answer, &gone))
+}
+
+/// The output node of an interface whose link is down, and why it is.
+fn link_down(shared: &Shared, inventory: &Inventory, index: IfIndex) -> Option<(&'static str, String)> {
+    let entry = inventory.registry.get(index)?;
+    let node = port::Kind::of(&entry.spec.port).output?;
+    let (up, why) = link(shared, index, entry);
+    (!up).then_some((node, why))
 }
 
 /// The way into the tunnel of an interface, and the look-up of its other end.

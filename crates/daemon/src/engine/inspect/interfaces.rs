@@ -96,7 +96,7 @@ fn placement(pool: &Pool, index: IfIndex) -> Vec<QueuePlacement> {
 }
 
 /// Whether the other side is there, and if not, why.
-fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, String) {
+pub(super) fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, String) {
     match &entry.spec.port {
         PortSpec::Memif(memif) => match shared.memifs.links().get(index) {
             Some(state) if state.up.is_some() => (true, String::new()),
