@@ -3,8 +3,9 @@
 use super::entry::Flow;
 use super::fragments::{self, Pieces};
 use super::onward::Onward;
+use super::room::Evicted;
 use super::services::Chain;
-use super::sessions::{Evicted, Sessions};
+use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenants};
 use super::tuple::{Kind, Mark};
 use super::unusual::There;

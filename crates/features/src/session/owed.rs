@@ -7,14 +7,14 @@
 
 use super::entry::Room;
 use super::events::End;
-use super::room::Part;
-use super::sessions::{Evicted, Sessions};
+use super::room::{Evicted, Part};
+use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, Tenants};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Sessions that make room at this worker, from which on it doesn't ask whether others have more: so a worker that is flooded itself reads nothing of others'.
-pub(super) const MANY: u32 = 32;
+pub(super) const MANY: u32 = 256;
 /// Places that are given back before a session begins.
 const AT_ONCE: u32 = 2;
 /// Places that are given back in a round: some 10 µs.

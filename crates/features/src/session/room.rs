@@ -17,6 +17,13 @@ const LOOKS: usize = 8;
 /// Tenants that are looked at for one with sessions that make room; the next packet looks on from there.
 const TENANTS: usize = 64;
 
+/// Sessions that were ended to make room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evicted {
+    pub(super) for_quota: u64,
+    pub(super) for_table: u64,
+}
+
 /// What a tenant has at this worker.
 #[derive(Debug, Default)]
 pub(super) struct Part {

@@ -10,7 +10,7 @@ use super::kept::Kept;
 use super::owed::Round;
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
-use super::room::Part;
+use super::room::{Evicted, Part};
 use super::services::Chain;
 use super::session_stats::{self, Stats};
 use super::tcp_check::{self, Track};
@@ -128,13 +128,6 @@ fn whole(tenant: &Tenant, session: &Session, handle: Handle, translations: &Tran
 fn is_noted(chains: [Chain; 2]) -> bool {
     let number = super::order().number(session_stats::SERVICE.node.name);
     number.is_some_and(|it| chains.iter().any(|chain| chain.block().is_none() && chain.has(it)))
-}
-
-/// Sessions that were ended to make room.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Evicted {
-    pub(super) for_quota: u64,
-    pub(super) for_table: u64,
 }
 
 impl Sessions {

@@ -3,8 +3,9 @@
 use super::entry::Flow;
 use super::fragments::Pieces;
 use super::input::{Counter, Drop, PASS, Rare, Verdict, read};
+use super::room::Evicted;
 use super::services::Chain;
-use super::sessions::{Evicted, NoRoom, Sessions};
+use super::sessions::{NoRoom, Sessions};
 use super::slow_path::{Case, SlowAction};
 use super::tenants::{Place, Tenants};
 use super::tuple::{Kind, Mark, begins_connection, tcp_flags};

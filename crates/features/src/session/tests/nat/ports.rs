@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::nat::Wish;
-use crate::session::sessions::Evicted;
+use crate::session::room::Evicted;
 use core::net::IpAddr;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
