@@ -149,5 +149,6 @@ def test_settings_of_another_engine_are_named(own_daemon):
 
 
 def test_the_workers_copy_unless_it_is_said_otherwise(lab, daemon):
-    assert daemon.show("copy") == {"engine": "cpu"}
+    shown = daemon.show("copy")
+    assert (shown["engine"], shown["queues"]) == ("cpu", [])
     assert "quiver_copy" not in daemon.scrape()[1]

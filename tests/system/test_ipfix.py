@@ -57,7 +57,7 @@ class Collector:
         for message in self.decoded():
             for name, part in message.items():
                 assert "Malformed" not in name, message
-                if re.fullmatch(r"Set \d+ \[id=(25[6-9]|26[01])\] .*", name):
+                if re.fullmatch(r"Set \d+ \[id=(25[6-9]|26[02])\] .*", name):
                     found += [record for flow, record in part.items() if flow.startswith("Flow ")]
         return found
 

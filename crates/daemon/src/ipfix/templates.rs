@@ -197,7 +197,7 @@ const TRANSLATED6: Template = Template { id: 259, elements: &[SESSION, ADDRESSES
 /// Translations of IPv4 that come and go.
 const EVENTS4: Template = Template { id: 260, elements: &[NAT44, ADDRESSES4, BEYOND4, PORTS_BEYOND] };
 /// Blocks of ports that come and go.
-const BLOCKS: Template = Template { id: 261, elements: &[PORT_BLOCK] };
+const BLOCKS: Template = Template { id: 262, elements: &[PORT_BLOCK] };
 
 impl Template {
     /// All of them.
