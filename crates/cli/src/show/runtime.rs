@@ -37,7 +37,15 @@ impl View for Runtime {
             });
             block(earlier.as_ref().unwrap_or(worker), paint)
         });
-        blocks.collect::<Vec<_>>().join("\n")
+        let mut text = blocks.collect::<Vec<_>>().join("\n");
+        if answer.untraced > 0 {
+            let note = format!(
+                "a trace is on, {} packets are still to come: until then, and until `quiver trace clear`, all go node by node",
+                answer.untraced
+            );
+            text += &format!("{}\n", paint.tone(Tone::Warn, &note));
+        }
+        text
     }
 }
 
@@ -165,7 +173,7 @@ mod tests {
             longest_round_microseconds: 1234.5,
             ..WorkerRuntime::default()
         };
-        RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000 }
+        RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000, untraced: 0 }
     }
 
     #[test]
@@ -185,6 +193,13 @@ mod tests {
              memif-input   1000      250    64000          0.25             256             10\n\
              ip4-lookup     250      250    64000             1             256              -\n"
         );
+    }
+
+    #[test]
+    fn a_trace_that_waits_is_said() {
+        let answer = RuntimeResponse { untraced: 3, ..worker(1, 2.0, Vec::new()) };
+        let text = Runtime.table(&answer, None, Paint::new(false));
+        assert!(text.contains("\na trace is on, 3 packets are still to come"), "{text}");
     }
 
     #[test]
