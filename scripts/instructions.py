@@ -39,6 +39,8 @@ CASES = {
     "ip4-long": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "4", "1", "long")),
     "ip6-long": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "6", "1", "long")),
     "ip4-100k": (FEATURES, "forwarding_clocks", ("100000", "400", "avx2", "4")),
+    "ip4-100-hops": (FEATURES, "forwarding_clocks", ("1000", "400", "avx2", "4", "100")),
+    "ip6-internet": (FEATURES, "forwarding_clocks", ("internet", "1000", "avx2", "6")),
     "bridge": (FEATURES, "bridge_clocks", ("2", "400", "avx2")),
     "bridge-10k": (FEATURES, "bridge_clocks", ("10000", "400", "avx2")),
     "session-udp": (FEATURES, "session_clocks", ("udp", "10000", "400")),
