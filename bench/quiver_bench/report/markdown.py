@@ -9,7 +9,7 @@ from typing import Any
 from quiver_bench import latency
 from quiver_bench.devices.revision import is_known
 from quiver_bench.errors import BadInput
-from quiver_bench.results.query import latest, machines
+from quiver_bench.results.query import MACHINE, latest, machines
 from quiver_bench.results.store import Store
 from quiver_bench.stats import FEWEST_PAIRS, series_in_words
 from quiver_bench.trial import limited_in_words
@@ -33,8 +33,9 @@ def tables(store: Store) -> str:
     if not rows:
         raise BadInput(f"there are no results in {store.directory}")
     # By the day they were first measured on, of all there are: prose names machines by these letters, which a later result mustn't change.
-    letters = dict(zip(map(_machine, machines(store)), _letters(), strict=False))
-    parts = [f"Machine **{letter}**: {machine}\n" for machine, letter in letters.items()]
+    named = list(zip(machines(store), _letters(), strict=False))
+    letters = {_same(machine): letter for machine, letter in named}
+    parts = [f"Machine **{letter}**: {_machine(machine)}\n" for machine, letter in named]
     comparisons = [row for row in rows if row["test_type"] == "compare"]
     alone = [row for row in rows if row["test_type"] != "compare"]
     if comparisons:
@@ -47,7 +48,7 @@ def tables(store: Store) -> str:
     return "\n".join(parts)
 
 
-def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
+def _comparisons(rows: list[dict[str, Any]], letters: dict[tuple[Any, ...], str]) -> str:
     lines = [
         "### Side by side\n",
         "Medians of pairs, each of two trials one right after the other. The interval holds the median of their ratios with 95 %:\n"
@@ -102,7 +103,7 @@ def _marks(row: dict[str, Any]) -> str:
     return "".join(f", {mark}" for mark in [*(["irregular"] if row["irregular"] else []), *_words(row["remarks"])])
 
 
-def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
+def _alone(rows: list[dict[str, Any]], letters: dict[tuple[Any, ...], str]) -> str:
     lines = [
         "### One by one\n",
         "One device by itself. Rates are the mean of n trials ± their standard deviation; NDR and PDR the highest rates without loss\n"
@@ -202,7 +203,7 @@ def _placement(row: dict[str, Any]) -> str:
     return f"{row['placement']}, both ways" if row["direction"] == "both ways" else str(row["placement"])
 
 
-def _clocks(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
+def _clocks(rows: list[dict[str, Any]], letters: dict[tuple[Any, ...], str]) -> str:
     """Clocks per packet by node; columns are results."""
     columns: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -223,6 +224,11 @@ def _clocks(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
+def _same(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What is the same of rows of one machine."""
+    return tuple(row[name] for name in MACHINE)
+
+
 def _machine(row: dict[str, Any]) -> str:
     return (
         f"{row['machine_cores']} × {row['machine_cpu']}, {row['machine_mhz']:.0f} MHz, {row['machine_memory_gib']} GiB, "
@@ -230,8 +236,8 @@ def _machine(row: dict[str, Any]) -> str:
     )
 
 
-def _where(row: dict[str, Any], letters: dict[str, str]) -> str:
-    return f"{letters[_machine(row)]}, {row['start_time'].date()}"
+def _where(row: dict[str, Any], letters: dict[tuple[Any, ...], str]) -> str:
+    return f"{letters[_same(row)]}, {row['start_time'].date()}"
 
 
 def _letters() -> list[str]:

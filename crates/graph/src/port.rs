@@ -104,8 +104,13 @@ pub trait RxQueue: Send {
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether to ask it for packets takes a system call, and `event_fd` is readable, armed or not, as long as there are some: then it isn't
-    /// asked again, once it had none, before it is.
+    /// asked again, once it had none for some rounds, before it is. The same for as long as the queue lives.
     fn rests(&self) -> bool {
+        false
+    }
+
+    /// Whether it has something to do that nobody will say of: then it doesn't rest now.
+    fn is_restless(&self) -> bool {
         false
     }
 }
@@ -156,6 +161,8 @@ pub struct RxPort {
     pub(crate) silent: bool,
     /// It had no packets, and isn't asked before the kernel says that it has.
     pub(crate) resting: bool,
+    /// Rounds in which it had none, one after the other.
+    pub(crate) silence: u8,
 }
 
 impl RxPort {
@@ -173,6 +180,7 @@ impl RxPort {
             told: false,
             silent: false,
             resting: false,
+            silence: 0,
         }
     }
 }

@@ -267,7 +267,11 @@ pub(super) mod tests {
                     interface("pod-c", 0),
                 ],
             },
-            runtime: RuntimeResponse { workers: vec![worker(0), worker(1)], clock_hz: 2_000_000_000, untraced: 0 },
+            runtime: RuntimeResponse {
+                workers: vec![worker(0), worker(1)],
+                clock_hz: 2_000_000_000,
+                untraced: 0,
+            },
             drops: DropsResponse { drops: vec![drop("no-route", 5), drop("ttl-expired", 1000)] },
             version: VersionResponse {
                 version: "0.1.0".into(),

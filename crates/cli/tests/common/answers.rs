@@ -125,7 +125,7 @@ pub fn runtime() -> RuntimeResponse {
         }],
         ..WorkerRuntime::default()
     };
-    RuntimeResponse { workers: vec![worker(0), worker(1)], clock_hz: 2_000_000_000 }
+    RuntimeResponse { workers: vec![worker(0), worker(1)], clock_hz: 2_000_000_000, untraced: 0 }
 }
 
 /// What was asked for, put into the answer.

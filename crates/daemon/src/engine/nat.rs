@@ -19,14 +19,18 @@ impl Core {
     pub(super) fn nat_pool(&mut self, change: &Change<NatPoolSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
-                // One that a batch has taken away comes back when the batch is taken back.
-                let departed = self.departed_pools.remove(&after.name);
+                // What a batch has taken away, or changed, comes back as it was when the batch is taken back.
                 let inventory = self.directory.get();
-                let before = inventory.nat_pools.get(&after.name).or(departed.as_ref());
-                let figures = before.map(|pool| Arc::clone(&pool.figures)).unwrap_or_default();
-                let blocks = blocks(after, before);
+                let there = inventory.nat_pools.get(&after.name).cloned();
                 drop(inventory);
+                let departed = self.departed_pools.get(&after.name);
+                let known: Vec<NatPool> = there.iter().chain(departed).cloned().collect();
+                let figures = known.first().map(|pool| Arc::clone(&pool.figures)).unwrap_or_default();
+                let blocks = blocks(after, &known);
                 let pool = NatPool { spec: Arc::clone(after), figures, blocks };
+                if let Some(there) = there {
+                    self.departed_pools.entry(after.name.clone()).or_insert(there);
+                }
                 self.directory.change(|inventory| inventory.nat_pools.insert(after.name.clone(), pool));
             }
             (Some(before), None) => {
@@ -43,13 +47,11 @@ impl Core {
 }
 
 /// A pool's blocks of ports: those that there were, as long as they are of the same ports. Others are nobody's yet, and what sessions have of those before ends.
-fn blocks(spec: &NatPoolSpec, before: Option<&NatPool>) -> Option<Arc<Blocks>> {
+fn blocks(spec: &NatPoolSpec, known: &[NatPool]) -> Option<Arc<Blocks>> {
     let size = spec.blocks?;
-    let same = before.filter(|before| {
-        let of = |spec: &NatPoolSpec| (spec.addresses.clone(), spec.ports.clone(), spec.blocks);
-        of(&before.spec) == of(spec)
-    });
-    let there = same.and_then(|before| before.blocks.clone());
+    let of = |spec: &NatPoolSpec| (spec.addresses.clone(), spec.ports.clone(), spec.blocks);
+    let same = known.iter().find(|known| of(&known.spec) == of(spec));
+    let there = same.and_then(|same| same.blocks.clone());
     there.or_else(|| Some(Arc::new(Blocks::new(&ranges(spec), &spec.ports, size))))
 }
 
@@ -106,5 +108,32 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         blocks_per_host: spec.blocks.map_or(0, |blocks| blocks.per_host.into()),
         blocks: blocks(Blocks::len),
         blocks_taken: blocks(Blocks::taken),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_the_same_ones_when_a_change_is_taken_back() {
+        let pool = |last_port, known: &[NatPool]| {
+            let api = api::v1::NatPool {
+                name: "out".into(),
+                addresses: vec!["192.0.2.1".into()],
+                last_port,
+                block_size: 64,
+                ..api::v1::NatPool::default()
+            };
+            let spec = Arc::new(NatPoolSpec::parse(&api).unwrap());
+            NatPool { blocks: blocks(&spec, known), figures: Arc::default(), spec }
+        };
+        let before = pool(2000, &[]);
+        let changed = pool(3000, std::slice::from_ref(&before));
+        let back = pool(2000, &[changed.clone(), before.clone()]);
+        let same = |one: &NatPool, other: &NatPool| {
+            Arc::ptr_eq(one.blocks.as_ref().unwrap(), other.blocks.as_ref().unwrap())
+        };
+        assert!(same(&before, &back) && !same(&before, &changed));
     }
 }

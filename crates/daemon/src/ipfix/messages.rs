@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn templates_fit_one_message_and_are_no_data() {
-        let mut ids: Vec<u16> = Template::ALL.iter().map(|template| template.id).chain([RELIABILITY]).collect();
+        let mut ids: Vec<u16> =
+            Template::ALL.iter().map(|template| template.id).chain([RELIABILITY]).collect();
         ids.sort_unstable();
         assert!(ids.is_sorted_by(|one, next| one < next), "no number is two templates': {ids:?}");
         let mut messages = Messages::new(1);

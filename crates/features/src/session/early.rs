@@ -59,9 +59,17 @@ impl Early {
 impl Sessions {
     /// Whether a SYN that would begin a session of the tenant's is dropped, by its hash.
     #[cold]
-    pub(super) fn drops_early(&mut self, tenants: &Tenants, tenant: &Tenant, hash: u32, tick: u64) -> bool {
+    pub(super) fn drops_early(
+        &mut self,
+        tenants: &Tenants,
+        (number, tenant): (u16, &Tenant),
+        hash: u32,
+        tick: u64,
+    ) -> bool {
+        let is_full = self.table.len() >= tenants.per_worker.min(Flow::MAX);
+        // Whose sessions aren't those that fill the table is made room for.
         let is_short = tenant.occupancy.sessions.load(Ordering::Relaxed) >= tenant.max_sessions
-            || self.table.len() >= tenants.per_worker.min(Flow::MAX);
+            || is_full && self.crowd == number;
         is_short && self.early.drops(hash, tick)
     }
 }

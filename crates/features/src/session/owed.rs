@@ -1,7 +1,7 @@
 //! Room that workers make for each other. A tenant's quota is of all workers together, and its sessions that make room may all be another worker's than the one that
 //! has a new one to begin: that begins it beyond the quota, and the others owe a place.
 //!
-//! Each worker says how many of a tenant's sessions make room here, on a cache line that it alone stores to; others read it where they are short of a place. Nobody begins more beyond a quota than can be given up. Places are
+//! Each worker says how many of a tenant's sessions make room here, on a cache line that it alone stores to; others read it where they are short of a place. Nobody begins more beyond a quota than can be given up, nor than an eighth of it. Places are
 //! given back by those that have their share of what makes room, so that a worker with a few honest ones doesn't pay for the flood at another: when they begin a session of that tenant themselves, or else in
 //! their round.
 
@@ -15,6 +15,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Sessions that make room at this worker, from which on it doesn't ask whether others have more: so a worker that is flooded itself reads nothing of others'.
 pub(super) const MANY: u32 = 256;
+/// What may be owed at most: a part of the quota, and so many where that is less. Sessions that others count on may settle before they are given up, and stay.
+const OWED_PART: u64 = 8;
+const OWED_LEAST: u64 = 8;
 /// Places that are given back before a session begins.
 const AT_ONCE: u32 = 2;
 /// Places that are given back in a round: some 10 µs.
@@ -98,7 +101,8 @@ impl Occupancy {
     /// Takes a place beyond the quota at a worker of whose own sessions `own` make room; false where others haven't more than that, each, behind what is owed already.
     fn borrow(&self, quota: u64, own: u32) -> bool {
         let spare = self.lines.sum();
-        let has_room = |owed: u64| u64::from(own) * spare.workers + owed < spare.all;
+        let most = (quota / OWED_PART).max(OWED_LEAST);
+        let has_room = |owed: u64| u64::from(own) * spare.workers + owed < spare.all && owed < most;
         let begin = |sessions: u64| has_room(sessions.saturating_sub(quota)).then(|| sessions + 1);
         self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin).is_ok()
     }

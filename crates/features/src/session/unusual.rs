@@ -203,7 +203,7 @@ impl<F: Pieces> There<'_, F> {
             && look.key.protocol() == IpProtocol::TCP.0
             && look.mark.kind != Kind::Later
             && begins_connection(tcp_flags(packets, slot, F::IS_V6))
-            && self.sessions.drops_early(self.tenants, tenant, look.hash, self.tick)
+            && self.sessions.drops_early(self.tenants, (number, tenant), look.hash, self.tick)
         {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
             return Err((Drop::EarlySyn, number));

@@ -3,7 +3,7 @@
 use crate::arc::{ArcPlace, Arcs};
 use crate::context::{Ctx, Frame};
 use crate::node::{DropSpec, Node, NodeContext, NodeKind, NodeSpec};
-use crate::port::RxQueues;
+use crate::port::{RxMode, RxQueues};
 use crate::publish::Key;
 use crate::worker::Event;
 
@@ -35,6 +35,9 @@ pub const fn port_input(name: &'static str, help: &'static str) -> NodeSpec {
         ..NodeSpec::EMPTY
     }
 }
+
+/// Rounds without a packet after which a queue [rests](crate::port::RxQueue::rests): what comes in a moment finds it awake.
+const SILENCE: u8 = 8;
 
 struct Input {
     queues: RxQueues,
@@ -93,9 +96,12 @@ impl Input {
             ctx.count_drops(Drop::Fault, lost.packets);
         }
         if n == 0 {
-            port.resting = port.rx.rests();
+            port.silence = port.silence.saturating_add(1);
+            let may_rest = port.silence >= SILENCE && port.mode != RxMode::Polling;
+            port.resting = may_rest && port.rx.rests() && !port.rx.is_restless();
             return;
         }
+        port.silence = 0;
         port.pending = true;
         ctx.budget -= n.min(ctx.budget);
         let counters = ctx.counters.interface(port.interface);

@@ -47,7 +47,9 @@ impl Watch {
             return;
         }
         if version != self.version {
-            (self.version, self.set) = (version, listen(graph).ok());
+            self.set = listen(graph).ok();
+            // Else it is tried again next time.
+            self.version = if self.set.is_some() { version } else { 0 };
             self.named.reserve(NAMED);
         }
         self.named.clear();
@@ -83,7 +85,10 @@ fn listen(graph: &mut Graph) -> Result<OwnedFd, Errno> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, port) in numbered(graph) {
         if let Some(fd) = port.rx.event_fd().filter(|_| port.rx.rests()) {
-            epoll::add(&set, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+            match epoll::add(&set, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(set)

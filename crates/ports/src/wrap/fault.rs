@@ -251,8 +251,12 @@ impl RxQueue for Fault {
     }
 
     fn rests(&self) -> bool {
+        self.inner.rests()
+    }
+
+    fn is_restless(&self) -> bool {
         // What is held here is due without anybody's saying so.
-        self.idle() && self.inner.rests()
+        !self.idle() || self.inner.is_restless()
     }
 }
 

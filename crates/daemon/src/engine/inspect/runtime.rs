@@ -56,7 +56,11 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
             longest_round_microseconds: rounds.longest as f64 * 1e6 / shared.clock_hz as f64,
         }
     });
-    RuntimeResponse { workers: workers.collect(), clock_hz: shared.clock_hz, untraced: shared.pool.untraced() }
+    RuntimeResponse {
+        workers: workers.collect(),
+        clock_hz: shared.clock_hz,
+        untraced: shared.pool.untraced(),
+    }
 }
 
 /// Share of time in rounds that moved packets, since the last look (or the start). A busy round of a polling worker may

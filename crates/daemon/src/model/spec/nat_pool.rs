@@ -16,6 +16,10 @@ use crate::model::{Flaw, Name, fields};
 const FIRST_PORT: u16 = 1024;
 /// Blocks of ports that a host has at most, unless it is said.
 const BLOCKS_PER_HOST: u32 = 8;
+/// Ports of a block at least: who finds none looks at all blocks of an address.
+const SMALLEST_BLOCK: u32 = 16;
+/// Blocks of a pool at most: each takes 8 bytes.
+const MOST_BLOCKS: u64 = 1 << 22;
 
 /// IPv4 addresses from one to another, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -337,7 +341,20 @@ fn blocks(
     if addresses.is_empty() {
         return Err(Flaw::new("block_size", "there are no addresses to share out").remedy("say some"));
     }
-    let size = fields::number("block_size", pool.block_size, 1..=ports.len() as u32, 0)?;
+    let size = fields::number("block_size", pool.block_size, SMALLEST_BLOCK..=ports.len() as u32, 0)?;
+    let count = addresses.iter().map(|span| span.len()).sum::<u64>() * u64::from(ports.len() as u32 / size);
+    if count > MOST_BLOCKS {
+        let flaw =
+            Flaw::new("block_size", format!("the pool would have {count} blocks, more than {MOST_BLOCKS}"));
+        return Err(flaw.remedy("take larger blocks, or fewer addresses"));
+    }
+    if let Some(index) = pool.mappings.iter().position(|mapping| mapping.twice) {
+        let flaw = Flaw::new(
+            format!("mappings[{index}].twice"),
+            "whoever asks from outside would be given a block of ports",
+        );
+        return Err(flaw.remedy("leave out `block_size`, or `twice`"));
+    }
     let most = ports.len() as u32 / size;
     let default = BLOCKS_PER_HOST.min(most);
     let per_host = fields::number("blocks_per_host", pool.blocks_per_host, 1..=most, default)?;
@@ -425,6 +442,12 @@ mod tests {
             (NatPool { deterministic: "10.0.0.0/33".into(), ..pool() }, "deterministic"),
             (NatPool { deterministic: "10.0.0.0/16".into(), ..pool() }, "deterministic"),
             (NatPool { block_size: 64513, ..pool() }, "block_size"),
+            (NatPool { block_size: 15, ..pool() }, "block_size"),
+            (NatPool { block_size: 16, addresses: of(&["10.0.0.0/8"]), ..pool() }, "block_size"),
+            (
+                NatPool { block_size: 64, ..maps(&[NatMapping { twice: true, ..mapped(0) }]) },
+                "mappings[0].twice",
+            ),
             (NatPool { block_size: 64, deterministic: "10.0.0.0/24".into(), ..pool() }, "block_size"),
             (NatPool { block_size: 64, addresses: vec![], ..maps(&[mapped(0)]) }, "block_size"),
             (NatPool { block_size: 40_000, blocks_per_host: 2, ..pool() }, "blocks_per_host"),

@@ -9,13 +9,13 @@ use super::block_ports::{Found, Wanting};
 use super::blocks::{Binding, Blocks};
 use super::likely::Likely;
 use super::pool::{Figures, Pool, Share};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use tables::session::{Beside, Endpoint, Handle, Key};
 use wire::IpProtocol;
 
 /// Ports that are tried for a session: a pool in which as many in a row are taken is as good as used up.
-const TRIES: usize = 512;
+pub(super) const TRIES: usize = 512;
 /// Ports that are looked at for one whose answers come to this worker.
 const LOOKS: usize = 1 << 14;
 /// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
@@ -57,16 +57,16 @@ pub(in super::super) struct Pools {
 #[derive(Debug)]
 struct Known {
     figures: Arc<Figures>,
-    blocks: Option<Weak<Blocks>>,
+    blocks: Option<Arc<Blocks>>,
 }
 
 impl Known {
     fn of(pool: &Pool) -> Self {
-        Self { figures: Arc::clone(&pool.figures), blocks: pool.blocks.as_ref().map(Arc::downgrade) }
+        Self { figures: Arc::clone(&pool.figures), blocks: pool.blocks.clone() }
     }
 
     fn is_of(&self, pool: &Pool) -> bool {
-        let blocks = self.blocks.as_ref().map(Weak::as_ptr);
+        let blocks = self.blocks.as_ref().map(Arc::as_ptr);
         Arc::ptr_eq(&self.figures, &pool.figures) && blocks == pool.blocks.as_ref().map(Arc::as_ptr)
     }
 }
@@ -86,7 +86,7 @@ impl Pools {
             self.used_up = [None; REMEMBERED];
         }
         let left = || {
-            let (blocks, (host, seen)) = (blocks.as_ref()?.upgrade()?, seen()?);
+            let (blocks, (host, seen)) = (blocks.as_ref()?, seen()?);
             Some(blocks.leave(host, seen))
         };
         left().unwrap_or_default()
@@ -99,7 +99,7 @@ impl Pools {
         seen: impl FnOnce() -> Option<(u32, End<u32>)>,
     ) -> Binding {
         let within = || {
-            let blocks = self.known.get(usize::from(pool))?.blocks.as_ref()?.upgrade()?;
+            let blocks = self.known.get(usize::from(pool))?.blocks.as_ref()?;
             let (host, seen) = seen()?;
             blocks.has(host, seen).then_some(Binding::Within)
         };
@@ -108,10 +108,14 @@ impl Pools {
 
     fn number_of(&mut self, pool: &Pool) -> u16 {
         let known = self.known.iter().position(|known| known.is_of(pool));
-        // One that nobody else knows any more is of a pool that is gone, as are its translations.
+        // One that nobody else knows any more is of a pool that is gone, as are its translations; and where the same pool has had other blocks, nobody has any of those.
         let free = || {
             let gone = |known: &Known| Arc::strong_count(&known.figures) == 1 && idle(&known.figures);
-            self.known.iter().position(gone)
+            let other = |known: &Known| {
+                let unused = |blocks: &Arc<Blocks>| Arc::strong_count(blocks) == 1 && blocks.taken() == 0;
+                Arc::ptr_eq(&known.figures, &pool.figures) && known.blocks.as_ref().is_some_and(unused)
+            };
+            self.known.iter().position(|known| gone(known) || other(known))
         };
         if let Some(at) = known.or_else(free) {
             self.known[at] = Known::of(pool);
@@ -206,7 +210,7 @@ impl Sessions {
                 let wanting = Wanting { worker, key: &key, ends };
                 self.block_port(tenants, (handle, &wanting), blocks, share.address)
             }
-            None => self.port(tenants, worker, &key, ends, &share).and_then(|seen| {
+            None => self.port(tenants, worker, (&key, ends), &share, TRIES).and_then(|seen| {
                 let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
                 Some((alias, seen.beyond, Binding::Port))
             }),
@@ -215,8 +219,9 @@ impl Sessions {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             // One that had to keep its port says nothing of others.
             if has_free_ports(IpProtocol(key.protocol())) {
-                // Any place does: it is for those that come by thousands.
-                self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
+                // Any place does: it is for those that come by thousands, to a few remotes each.
+                let place = self.table.hash(&key) as usize % REMEMBERED;
+                self.translations.pools.used_up[place] = Some(refused);
                 self.translations.pools.any_used_up = true;
             }
             return Err(NoPort::Exhausted);
@@ -234,6 +239,12 @@ impl Sessions {
     ) -> Result<(), NoPort> {
         let number = self.translations.pools.number_of(pool);
         let noted = note(&mut self.translations.v4, (handle, &key, inside_is_high), (alias, beyond), number);
+        if noted.is_none()
+            && let Some(blocks) = &pool.blocks
+        {
+            let (low, high) = key.v4_endpoints();
+            blocks.leave(if inside_is_high { high.0 } else { low.0 }, beyond[0]);
+        }
         self.noted(index, noted, (alias, binding), pool)
     }
 
@@ -294,12 +305,12 @@ impl Sessions {
         &self,
         tenants: &Tenants,
         worker: u32,
-        key: &Key,
-        ends: (End<u32>, End<u32>, bool),
+        (key, ends): (&Key, (End<u32>, End<u32>, bool)),
         share: &Share,
+        tries: usize,
     ) -> Option<Candidate> {
         let hash = |seen: &Candidate| self.table.hash(&seen.key);
-        let all = || candidates(tenants, worker, (key, self.start(key)), ends, share).take(TRIES);
+        let all = || candidates(tenants, worker, (key, self.start(key)), ends, share).take(tries);
         all()
             .find(|seen| self.table.is_vacant(hash(seen)))
             .or_else(|| all().find(|seen| self.table.find(&seen.key, hash(seen)).is_none()))
@@ -330,7 +341,7 @@ impl Sessions {
                 let wanting = Wanting { worker, key: &key, ends };
                 self.would_have_block_port(tenants, &wanting, blocks, share.address)
             }
-            None => self.port(tenants, worker, &key, ends, &share).map(|seen| seen.beyond),
+            None => self.port(tenants, worker, (&key, ends), &share, TRIES).map(|seen| seen.beyond),
         };
         beyond.ok_or(NoPort::Exhausted)
     }

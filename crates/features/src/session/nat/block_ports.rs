@@ -3,7 +3,7 @@
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
 use super::super::translate::End;
-use super::bind::{Candidate, has_free_ports};
+use super::bind::{Candidate, TRIES, has_free_ports};
 use super::blocks::{Binding, Block, Blocks};
 use super::pool::Share;
 use tables::session::{Handle, Key};
@@ -21,7 +21,7 @@ pub(super) struct Wanting<'a> {
 pub(super) type Found = (u32, [End<u32>; 2], Binding);
 
 impl Sessions {
-    /// A port of a block that the host has, or of one more.
+    /// A port of a block that the host has, or of one more. All of its blocks together are tried as often as a pool without blocks.
     pub(super) fn block_port(
         &mut self,
         tenants: &Tenants,
@@ -30,24 +30,58 @@ impl Sessions {
         address: u32,
     ) -> Option<Found> {
         let (host, own) = wanting.ends.0;
-        for block in blocks.of(address, host) {
-            if let Some(seen) = self.port_in(tenants, wanting, address, &block)
-                && blocks.join(&block, host)
-            {
-                return self.found(handle, (host, blocks, &block), seen, Binding::Within);
-            }
+        let mut tries = TRIES;
+        let mut had = self.block_of_host(tenants, wanting, (blocks, address), &mut tries);
+        if had.is_none() {
+            // Ports that can't be changed are in one block alone.
+            let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
+            let given =
+                if is_free { blocks.give(address, host) } else { blocks.give_with(address, host, own) };
+            had = match given {
+                Some(block) => match self.port_in(tenants, wanting, address, (&block, TRIES)) {
+                    Some(seen) => Some((block, seen)),
+                    None => {
+                        blocks.leave_block(&block, host);
+                        None
+                    }
+                },
+                // Another worker has given it its last one meanwhile.
+                None if tries == TRIES => self.block_of_host(tenants, wanting, (blocks, address), &mut tries),
+                None => None,
+            };
         }
-        // Ports that can't be changed are in one block alone.
-        let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
-        let block =
-            if is_free { blocks.give(address, host)? } else { blocks.give_with(address, host, own)? };
-        match self.port_in(tenants, wanting, address, &block) {
-            Some(seen) => self.found(handle, (host, blocks, &block), seen, block.binding()),
-            None => {
+        let (block, seen) = had?;
+        match self.table.add_alias(handle, seen.key, seen.turned) {
+            Ok(alias) => Some((alias, seen.beyond, blocks.tell(&block))),
+            Err(_) => {
                 blocks.leave_block(&block, host);
                 None
             }
         }
+    }
+
+    /// A port of a block that the host has, which has one session more then.
+    fn block_of_host(
+        &self,
+        tenants: &Tenants,
+        wanting: &Wanting<'_>,
+        (blocks, address): (&Blocks, u32),
+        tries: &mut usize,
+    ) -> Option<(Block, Candidate)> {
+        let host = wanting.ends.0.0;
+        for block in blocks.of(address, host) {
+            if *tries == 0 {
+                break;
+            }
+            let some = block.ports.len().min(*tries);
+            *tries -= some;
+            if let Some(seen) = self.port_in(tenants, wanting, address, (&block, some))
+                && blocks.join(&block, host)
+            {
+                return Some((block, seen));
+            }
+        }
+        None
     }
 
     /// How both sides of a session that began now would be seen.
@@ -61,8 +95,10 @@ impl Sessions {
         let (host, own) = wanting.ends.0;
         let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
         let next = || blocks.next(address, host, |block| is_free || block.ports.contains(&own));
-        let has = blocks.of(address, host).find_map(|block| self.port_in(tenants, wanting, address, &block));
-        let seen = has.or_else(|| self.port_in(tenants, wanting, address, &next()?))?;
+        let has = blocks
+            .of(address, host)
+            .find_map(|block| self.port_in(tenants, wanting, address, (&block, TRIES)));
+        let seen = has.or_else(|| self.port_in(tenants, wanting, address, (&next()?, TRIES)))?;
         Some(seen.beyond)
     }
 
@@ -71,26 +107,9 @@ impl Sessions {
         tenants: &Tenants,
         wanting: &Wanting<'_>,
         address: u32,
-        block: &Block,
+        (block, tries): (&Block, usize),
     ) -> Option<Candidate> {
         let share = Share { address, ports: block.ports.clone() };
-        self.port(tenants, wanting.worker, wanting.key, wanting.ends, &share)
-    }
-
-    /// The host's block has one session more already.
-    fn found(
-        &mut self,
-        handle: Handle,
-        (host, blocks, block): (u32, &Blocks, &Block),
-        seen: Candidate,
-        binding: Binding,
-    ) -> Option<Found> {
-        match self.table.add_alias(handle, seen.key, seen.turned) {
-            Ok(alias) => Some((alias, seen.beyond, binding)),
-            Err(_) => {
-                blocks.leave_block(block, host);
-                None
-            }
-        }
+        self.port(tenants, wanting.worker, (wanting.key, wanting.ends), &share, tries)
     }
 }

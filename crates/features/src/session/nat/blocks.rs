@@ -1,7 +1,7 @@
 //! Blocks of ports, which hosts are given as they need them: so that only who has had which block has to be told, and not each session (RFC 6888 section 4,
 //! RFC 7422 section 1).
 //!
-//! A word for each block of each address says whose it is and how many sessions have ports of it; the last one that goes gives the block back. Workers
+//! A word for each block of each address says whose it is, how many sessions have ports of it, and whether anybody was told; the last one that goes gives the block back. Workers
 //! share the words and wait for nobody. A host looks for its blocks from a place on that its own address says, so that the first word that is read is most likely its own.
 
 use super::super::translate::End;
@@ -40,7 +40,7 @@ pub struct Blocks {
     first: u16,
     /// Blocks of each address.
     each: u32,
-    /// By address and block: the host, and in the lower half the number of its sessions; 0 where it is nobody's.
+    /// By address and block: the host, and in the lower half [`TOLD`] and the number of its sessions; 0 where it is nobody's.
     words: Box<[AtomicU64]>,
 }
 
@@ -58,6 +58,9 @@ impl Block {
     }
 }
 
+/// In a word: somebody has been told that the host has the block.
+const TOLD: u64 = 1 << 31;
+
 const fn word(host: u32, sessions: u32) -> u64 {
     (host as u64) << 32 | sessions as u64
 }
@@ -67,7 +70,7 @@ const fn host_of(word: u64) -> u32 {
 }
 
 const fn sessions_of(word: u64) -> u32 {
-    word as u32
+    (word & (TOLD - 1)) as u32
 }
 
 impl Blocks {
@@ -132,7 +135,7 @@ impl Blocks {
     }
 
     fn load(&self, at: usize) -> u64 {
-        self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words.get(at).map_or(0, |word| word.load(Ordering::SeqCst))
     }
 
     /// Those that the host has of an address.
@@ -140,55 +143,62 @@ impl Blocks {
         self.places(address, host).filter(move |at| host_of(self.load(*at)) == host).map(|at| self.block(at))
     }
 
-    /// One more for the host, with its first session. `None` where it has as many as it may, or the address has none left.
+    /// One more for the host, with one session more. `None` where it has as many as it may, or the address has none left. Where two workers give a host its last one at once,
+    /// it is the same one.
     pub(super) fn give(&self, address: u32, host: u32) -> Option<Block> {
         self.give_one(address, host, |_| true)
     }
 
     /// The same, with that port.
     pub(super) fn give_with(&self, address: u32, host: u32, port: u16) -> Option<Block> {
-        self.give_one(address, host, |at| self.block(at).ports.contains(&port))
-    }
-
-    /// How many the host has, or one more than it may.
-    fn count(&self, address: u32, host: u32) -> usize {
-        self.of(address, host).take(usize::from(self.size.per_host) + 1).count()
-    }
-
-    /// Free ones in the order in which the host would be given them.
-    fn free(&self, address: u32, host: u32) -> impl Iterator<Item = usize> {
-        self.places(address, host).filter(|at| self.load(*at) == 0)
+        self.give_one(address, host, |block| block.ports.contains(&port))
     }
 
     /// The one that the host would be given now.
     pub(super) fn next(&self, address: u32, host: u32, fits: impl Fn(&Block) -> bool) -> Option<Block> {
-        let more = self.count(address, host) < usize::from(self.size.per_host);
-        self.free(address, host).map(|at| self.block(at)).find(|block| more && fits(block))
+        let may_have = usize::from(self.size.per_host);
+        if self.of(address, host).take(may_have).count() >= may_have {
+            return None;
+        }
+        let free = self.places(address, host).filter(|at| self.load(*at) == 0);
+        free.map(|at| self.block(at)).find(fits)
     }
 
-    fn give_one(&self, address: u32, host: u32, fits: impl Fn(usize) -> bool) -> Option<Block> {
+    fn give_one(&self, address: u32, host: u32, fits: impl Fn(&Block) -> bool) -> Option<Block> {
+        // Another one may be given it between the look and the exchange: then there is one free word less.
+        let block = loop {
+            let block = self.next(address, host, &fits)?;
+            let its = &self.words[block.at];
+            if its.compare_exchange(0, word(host, 1), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                break block;
+            }
+            if self.join(&block, host) {
+                return Some(block);
+            }
+        };
+        // Another worker may have given it one at the same time. Both see both, and whoever's comes later in the host's order takes the other one.
         let may_have = usize::from(self.size.per_host);
-        if self.count(address, host) >= may_have {
-            return None;
+        if self.of(address, host).take(may_have).any(|other| other == block) {
+            return Some(block);
         }
-        let mut free = self.free(address, host).filter(|at| fits(*at)).filter(|at| {
-            let word = &self.words[*at];
-            word.compare_exchange(0, self::word(host, 1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        });
-        let block = self.block(free.next()?);
-        // Another worker may have given it one at the same time.
-        if self.count(address, host) > may_have {
-            self.leave_at(block.at, host);
-            return None;
-        }
-        Some(block)
+        self.leave_at(block.at, host);
+        self.of(address, host).find(|other| fits(other) && self.join(other, host))
     }
 
     /// One session more has a port of the host's block; false where that is the host's no longer.
     pub(super) fn join(&self, block: &Block, host: u32) -> bool {
         let Some(its) = self.words.get(block.at) else { return false };
-        let more = |now: u64| (host_of(now) == host && sessions_of(now) < u32::MAX).then_some(now + 1);
-        its.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let more = |now: u64| {
+            let has_room = sessions_of(now) < (TOLD - 1) as u32;
+            (host_of(now) == host && has_room).then_some(now + 1)
+        };
+        its.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    /// What is said of a session that has a port of the block from now on: the first one of which anything is said tells of the block.
+    pub(super) fn tell(&self, block: &Block) -> Binding {
+        let told = self.words.get(block.at).map(|its| its.fetch_or(TOLD, Ordering::SeqCst) & TOLD != 0);
+        if told == Some(false) { block.binding() } else { Binding::Within }
     }
 
     /// The block of an address' port, if it is in one.
@@ -212,18 +222,18 @@ impl Blocks {
     }
 
     /// Likewise, where the block is known.
-    pub(super) fn leave_block(&self, block: &Block, host: u32) {
-        self.leave_at(block.at, host);
+    pub(super) fn leave_block(&self, block: &Block, host: u32) -> Binding {
+        self.leave_at(block.at, host)
     }
 
     fn leave_at(&self, at: usize, host: u32) -> Binding {
         let Some(its) = self.words.get(at) else { return Binding::Port };
         let fewer = |now: u64| {
-            let sessions = sessions_of(now).saturating_sub(1);
-            (host_of(now) == host).then_some(if sessions == 0 { 0 } else { word(host, sessions) })
+            let last = sessions_of(now) <= 1;
+            (host_of(now) == host).then_some(if last { 0 } else { now - 1 })
         };
-        match its.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer) {
-            Ok(before) if sessions_of(before) <= 1 => self.block(at).binding(),
+        match its.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
+            Ok(before) if sessions_of(before) <= 1 && before & TOLD != 0 => self.block(at).binding(),
             _ => Binding::Within,
         }
     }
@@ -240,6 +250,7 @@ mod tests {
         let blocks = Blocks::new(&[10..=10, 20..=20], &(1000..=1349), SIZE);
         assert_eq!((blocks.len(), blocks.taken()), (6, 0), "the last 50 ports of each are no block");
         let first = blocks.give(20, 7).unwrap();
+        assert_eq!((blocks.tell(&first), blocks.tell(&first)), (first.binding(), Binding::Within));
         assert!(blocks.join(&first, 7) && !blocks.join(&first, 8));
         let port = *first.ports.start();
         assert!(blocks.has(7, (20, port)) && !blocks.has(7, (10, port)) && !blocks.has(8, (20, port)));
@@ -253,7 +264,7 @@ mod tests {
         assert_eq!(blocks.leave(7, (20, port)), first.binding());
         assert_eq!((blocks.leave(7, (20, port)), blocks.has(7, (20, port))), (Binding::Port, false));
         assert!(!blocks.join(&first, 7));
-        assert_eq!(blocks.of(20, 7).collect::<Vec<_>>(), [second]);
+        assert_eq!(blocks.of(20, 7).collect::<Vec<_>>(), std::slice::from_ref(&second));
         assert_eq!(blocks.give(20, 9), Some(first));
         assert_eq!(blocks.leave(7, (20, 1349)), Binding::Port, "in no block");
     }
@@ -266,35 +277,62 @@ mod tests {
         assert_eq!(blocks.give_with(10, 8, 1300), None);
     }
 
-    /// Four threads give and take blocks of three hosts: no block is two hosts', none is forgotten.
+    /// Four threads have sessions of 64 hosts come and go: no block is two hosts', none is forgotten, and of each that is told given it is told once that it is
+    /// given back.
     #[test]
     fn workers_agree_on_whose_they_are() {
-        let blocks = Blocks::new(&[10..=10], &(1024..=65535), BlockSize { ports: 64, per_host: 40 });
-        let before: u64 = std::thread::scope(|scope| {
-            let threads: Vec<_> = (1..=4_u32)
-                .map(|worker| {
-                    let blocks = &blocks;
-                    scope.spawn(move || {
-                        let mut kept = 0;
-                        for turn in 0..20_000_u32 {
-                            let host = 1 + turn.wrapping_mul(worker * 2 + 1) % 3;
-                            let Some(block) = blocks.give(10, host) else { continue };
-                            assert!(blocks.join(&block, host), "it has a session");
+        let blocks = Blocks::new(&[10..=10], &(1024..=65535), BlockSize { ports: 64, per_host: 3 });
+        let (given, back) = (AtomicU64::new(0), AtomicU64::new(0));
+        let count = |figure: &AtomicU64, binding: Binding| {
+            assert_ne!(binding, Binding::Port);
+            figure.fetch_add(u64::from(binding != Binding::Within), Ordering::Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for worker in 1..=4_u32 {
+                let (blocks, given, back) = (&blocks, &given, &back);
+                scope.spawn(move || {
+                    let mut kept = std::collections::VecDeque::new();
+                    for turn in 0..20_000_u32 {
+                        let host = 1 + turn.wrapping_mul(worker * 2 + 1) % 64;
+                        let known = blocks.of(10, host).find(|block| blocks.join(block, host));
+                        if let Some(block) = known.or_else(|| blocks.give(10, host)) {
+                            count(given, blocks.tell(&block));
                             assert!(blocks.has(host, (10, *block.ports.end())));
-                            assert_eq!(blocks.leave(host, (10, *block.ports.start())), Binding::Within);
-                            if turn % 1000 == 0 {
-                                kept += 1;
-                            } else {
-                                assert_eq!(blocks.leave(host, (10, *block.ports.end())), block.binding());
-                            }
+                            kept.push_back((host, block));
                         }
-                        kept
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+                        if kept.len() > turn as usize % 7 {
+                            let (host, block) = kept.pop_front().unwrap();
+                            count(back, blocks.leave(host, (10, *block.ports.start())));
+                        }
+                    }
+                    for (host, block) in kept {
+                        count(back, blocks.leave_block(&block, host));
+                    }
+                });
+            }
         });
-        assert_eq!(blocks.taken(), before);
-        assert!((1..=3).all(|host| blocks.of(10, host).count() <= 40));
+        assert_eq!(blocks.taken(), 0);
+        let [given, back] = [given, back].map(AtomicU64::into_inner);
+        assert!(given == back && given > 100, "{given} given, {back} back");
+    }
+
+    /// Of two workers that give a host its only block at once, both have it.
+    #[test]
+    fn a_host_is_not_refused_what_it_has_just_been_given() {
+        for _ in 0..200 {
+            let blocks = Blocks::new(&[10..=10], &(1024..=65535), BlockSize { ports: 64, per_host: 1 });
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        start.wait();
+                        let known = blocks.of(10, 7).find(|block| blocks.join(block, 7));
+                        let block = known.or_else(|| blocks.give(10, 7));
+                        assert!(block.is_some() || blocks.of(10, 7).any(|block| blocks.join(&block, 7)));
+                    });
+                }
+            });
+            assert_eq!(blocks.taken(), 1);
+        }
     }
 }

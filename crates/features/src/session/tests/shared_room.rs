@@ -66,14 +66,14 @@ fn a_flood_at_one_worker_leaves_room_at_another() {
 /// What of a tenant's sessions makes room is the same wherever it is: also a worker without any has its share of the quota, and none has all of it.
 #[test]
 fn floods_at_all_workers_keep_to_the_quota() {
-    let (quota, many) = (2000, u64::from(MANY));
+    let (quota, many) = (4800, u64::from(MANY));
     let shared = Tenant { max_sessions: quota, ..tenant() };
     let [mut one, mut other, mut last] = workers(Tier::available()[0], &shared);
-    flooded_by(&mut one, V4, 1000..3000);
-    flooded_by(&mut other, V4, 4000..4600);
+    flooded_by(&mut one, V4, 1000..5800);
+    flooded_by(&mut other, V4, 6000..6600);
     assert_eq!(figures(&shared), [quota + many, 600 - many, 0], "so much is owed");
     assert_eq!(seen(&mut other).len() as u64, many);
-    flooded_by(&mut last, V4, 5000..5000 + MANY as u16);
+    flooded_by(&mut last, V4, 7000..7000 + MANY as u16);
     assert_eq!(figures(&shared)[0], quota + 2 * many);
     for round in 1..=8 {
         one.round();

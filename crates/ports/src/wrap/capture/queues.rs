@@ -69,6 +69,10 @@ impl RxQueue for CaptureRx {
     fn rests(&self) -> bool {
         self.inner.rests()
     }
+
+    fn is_restless(&self) -> bool {
+        self.inner.is_restless()
+    }
 }
 
 /// Shows what a queue has sent.
