@@ -31,7 +31,7 @@ fn nat_pools(inspect: &dyn Inspect, out: &mut Exposition) {
         (
             "quiver_nat_pool_exhausted_total",
             Kind::Counter,
-            "Packets dropped because all ports were in use to their destination.",
+            "Packets dropped because all ports were in use to their destination, or there was no block of ports for their host.",
             |pool| pool.exhausted,
         ),
         ("quiver_nat_pool_port_blocks", Kind::Gauge, "Blocks of ports of a NAT pool.", |pool| pool.blocks),
