@@ -65,7 +65,7 @@ impl Inspect for Glass {
             NodeRuntime { name: "ip4-lookup".into(), calls: 3, vectors: 3, packets: 600, clocks: 9000 };
         let worker =
             WorkerRuntime { core: 1, load: 0.25, packets: 600, nodes: vec![node], ..Default::default() };
-        RuntimeResponse { workers: vec![worker], clock_hz: 2_000_000_000 }
+        RuntimeResponse { workers: vec![worker], clock_hz: 2_000_000_000, untraced: 0 }
     }
 
     fn restart_helps(&self) -> Vec<u32> {
