@@ -168,7 +168,8 @@ def test_the_forwarder_routes_between_two_interfaces(daemon, start):
         spent = IP(src="10.8.0.9", dst="10.5.0.9", ttl=2, id=8) / UDP(sport=1, dport=2) / bytes(18)
         peer.put(Ether(src=US, dst=mac_of(daemon, "gen")) / spent)
         time.sleep(0.5)
-        assert not far.take()
+        # An announcement may still come: quiverd says whose the address is a moment after the link is up.
+        assert not [frame for frame in far.take() if frame[12:14] != ARP]
 
 
 def test_the_recorder_writes_what_came(daemon, start, tmp_path):
