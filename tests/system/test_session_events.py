@@ -168,6 +168,7 @@ def test_who_reads_nothing_misses_events_and_holds_nobody_up(two, daemon):
             with sockets(two, socket.AF_INET6, socket.SOCK_DGRAM, "fd00:2::2") as (client, server):
                 client.sendto(b"?", server.getsockname())
                 ports.append(server.getsockname()[1])
-            return any(event["session"]["responder"] == "fd00:2::2" for port in ports for event in watch.of(port))
+            sessions = [event["session"] for event in watch.all()]
+            return any(one["responder"] == "fd00:2::2" and one["responder_port"] in ports for one in sessions)
 
         eventually(heard, lambda: f"{len(watch.all())} events, none of {ports}", timeout=60, interval=1)

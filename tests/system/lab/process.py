@@ -67,7 +67,7 @@ class Process:
     def output(self):
         """All it printed so far."""
         # A read position of its own: the child shares the one of the file.
-        return os.pread(self._file.fileno(), 1 << 24, 0).decode(errors="replace")
+        return os.pread(self._file.fileno(), 1 << 28, 0).decode(errors="replace")
 
     def alive(self):
         """Whether it still runs."""
