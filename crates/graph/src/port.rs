@@ -201,6 +201,8 @@ pub struct RxQueues {
     pub(crate) changed: bool,
     /// How often any have.
     pub(crate) version: u64,
+    /// Somebody wakes those that [rest](RxQueue::rests).
+    pub(crate) watched: bool,
 }
 
 impl RxQueues {

@@ -97,7 +97,7 @@ impl Input {
         }
         if n == 0 {
             port.silence = port.silence.saturating_add(1);
-            let may_rest = port.silence >= SILENCE && port.mode != RxMode::Polling;
+            let may_rest = self.queues.watched && port.silence >= SILENCE && port.mode != RxMode::Polling;
             port.resting = may_rest && port.rx.rests() && !port.rx.is_restless();
             return;
         }

@@ -28,6 +28,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Of the queues of `graph`, which may rest from now on.
+    pub(super) fn of(graph: &mut Graph) -> Self {
+        graph.all_queues().for_each(|queues| queues.watched = true);
+        Self::default()
+    }
+
     /// A round has begun at `now`; `idle`: it brought nothing.
     #[inline]
     pub(super) fn round(&mut self, graph: &mut Graph, now: u64, idle: bool) {

@@ -75,7 +75,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let counters = std::sync::Arc::clone(graph.counters());
     let mut last = cycles();
     let mut quiet_since = nanoseconds();
-    let (mut alarm, mut watch) = (Alarm::default(), Watch::default());
+    let (mut alarm, mut watch) = (Alarm::default(), Watch::of(&mut graph));
     // Queues are told that we are awake once the packet that woke us is on its way: telling a hundred takes as long as many packets do.
     let mut armed = false;
     while !mailbox.stop.load(Ordering::Acquire) {

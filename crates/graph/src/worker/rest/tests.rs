@@ -57,15 +57,9 @@ impl Lab {
         let plan = Arc::new(plan);
         let publisher = Publisher::new(&plan.schema);
         let events = EventSender::new(|event| panic!("{event:?}"));
-        let graph = Graph::new(plan, Station::alone(), Tier::detect(), events).unwrap();
-        let mut lab = Self {
-            graph,
-            publisher,
-            watch: Watch::default(),
-            bells: Vec::new(),
-            now: 0,
-            restless: Arc::default(),
-        };
+        let mut graph = Graph::new(plan, Station::alone(), Tier::detect(), events).unwrap();
+        let watch = Watch::of(&mut graph);
+        let mut lab = Self { graph, publisher, watch, bells: Vec::new(), now: 0, restless: Arc::default() };
         (0..queues).for_each(|_| lab.add(rests));
         lab
     }
