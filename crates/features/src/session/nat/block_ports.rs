@@ -30,8 +30,8 @@ impl Sessions {
         address: u32,
     ) -> Option<Found> {
         let (host, own) = wanting.ends.0;
-        let mut tries = TRIES;
-        let mut had = self.block_of_host(tenants, wanting, (blocks, address), &mut tries);
+        let has_none = blocks.of(address, host).next().is_none();
+        let mut had = self.block_of_host(tenants, wanting, blocks, address);
         if had.is_none() {
             // Ports that can't be changed are in one block alone.
             let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
@@ -46,7 +46,7 @@ impl Sessions {
                     }
                 },
                 // Another worker has given it its last one meanwhile.
-                None if tries == TRIES => self.block_of_host(tenants, wanting, (blocks, address), &mut tries),
+                None if has_none => self.block_of_host(tenants, wanting, blocks, address),
                 None => None,
             };
         }
@@ -65,17 +65,14 @@ impl Sessions {
         &self,
         tenants: &Tenants,
         wanting: &Wanting<'_>,
-        (blocks, address): (&Blocks, u32),
-        tries: &mut usize,
+        blocks: &Blocks,
+        address: u32,
     ) -> Option<(Block, Candidate)> {
         let host = wanting.ends.0.0;
-        for block in blocks.of(address, host) {
-            if *tries == 0 {
-                break;
-            }
-            let some = block.ports.len().min(*tries);
-            *tries -= some;
-            if let Some(seen) = self.port_in(tenants, wanting, address, (&block, some))
+        // Each as often as the others: the first one, full, leaves some for those behind it.
+        let each = TRIES / blocks.of(address, host).take(TRIES).count().max(1);
+        for block in blocks.of(address, host).take(TRIES) {
+            if let Some(seen) = self.port_in(tenants, wanting, address, (&block, each))
                 && blocks.join(&block, host)
             {
                 return Some((block, seen));

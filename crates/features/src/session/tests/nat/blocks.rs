@@ -102,3 +102,16 @@ fn ports_that_cannot_be_changed_have_the_block_they_are_in() {
     assert_eq!(sent_as(&mut bench, sctp(9, 999)), Err("nat pool-exhausted".into()), "in no block");
     assert_eq!((sent_as(&mut bench, sctp(9, 1350)).map(|(_, port)| port), taken(&tenant)), (Ok(1350), 2));
 }
+
+/// A block has as many ports as are tried: the second one is used up, too, before there is a third.
+#[test]
+fn a_full_block_keeps_nobody_from_the_next_one() {
+    let (ports, size) = (1024..=6143, BlockSize { ports: 512, per_host: 8 });
+    let blocks = Blocks::new(&[POOL..=POOL], &ports, size);
+    let tenant = translating(Pool { blocks: Some(Arc::new(blocks)), ..pool(ports) });
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    for n in 0..700 {
+        assert!(sent_as(&mut bench, from_port(20000 + n)).is_ok(), "{n}");
+    }
+    assert_eq!(taken(&tenant), 2);
+}
