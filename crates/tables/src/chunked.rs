@@ -6,18 +6,12 @@
 //!
 //! What is filled next is [told](crate::backing) a few steps of 2 MiB before. The first one isn't: few elements take no more memory than they need.
 
-use crate::backing;
+use crate::backing::{self, STEP};
 
-/// Bytes of a step: a large page.
-const STEP: usize = 2 << 20;
 /// Bytes of an array that is still moved as it grows.
 const SMALL: usize = 256 << 10;
 /// Bytes of an ordinary page.
 const PAGE: usize = 4096;
-/// For so many steps that there are, one more is told ahead.
-const FOR_ONE_MORE: usize = 16;
-/// Steps told ahead at most.
-const AHEAD: usize = 8;
 
 /// Elements of `T`, for `MOST` of which memory is reserved.
 #[derive(Clone, Debug)]
@@ -75,8 +69,7 @@ impl<T, const MOST: usize> Chunked<T, MOST> {
             return;
         }
         self.mark = len + Self::IN_STEP;
-        // Two at least: the page in which a range ends is made with the next one.
-        let ahead = (2 + len / Self::IN_STEP / FOR_ONE_MORE).min(AHEAD) * Self::IN_STEP;
+        let ahead = backing::ahead(len / Self::IN_STEP) * Self::IN_STEP;
         let (from, to) = (self.told.max(len), self.mark + ahead);
         let room = self.all.spare_capacity_mut();
         if let Some(next) = room.get(from - len..(to - len).min(room.len())) {
