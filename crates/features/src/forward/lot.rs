@@ -10,7 +10,7 @@ use crate::ip::rewrite::Forwards;
 use crate::ip::{Fibs, Lane, NextHopKind, NextHops, Tally};
 use core::ops::Range;
 use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Packets, SlotId, Vector};
+use graph::packet::{HEAD_AREA, Meta, Packets, Vector};
 use graph::simd::Simd;
 use graph::{IfIndex, NodeContext, prefetch_read};
 
@@ -32,18 +32,6 @@ impl<'t> Outlook<'t> {
     #[inline(always)]
     fn lane(&self, id: u32) -> Lane<'t> {
         Lane::new(self.hops, self.arcs, self.output, id)
-    }
-
-    /// The way of a flow of this hash among those of a group. Where groups lead to groups too often, it is a group still.
-    #[inline(never)]
-    fn member(&self, mut lane: Lane<'t>, hash: u32) -> Lane<'t> {
-        for step in 0..MAX_STEPS {
-            if lane.hop.kind != NextHopKind::Group {
-                break;
-            }
-            lane = self.lane(self.hops.choose_at(lane.hop, hash, step));
-        }
-        lane
     }
 }
 
@@ -132,52 +120,126 @@ impl<F: Arrives + Forwards> Lots<F> {
             }
             _ => F::fib(vrf).lookup_batch(addresses, ids, prefetch_read),
         }
-        let mut done = 0;
+        let (ids, mut done) = (&self.ids[..count], 0);
         while let Some(id) = ids.get(done).copied() {
-            let mut lane = outlook.lane(id);
-            let (mut run, mut hash) = (run(&ids[done..]), 0);
-            if lane.hop.kind == NextHopKind::Group {
-                // Each flow has its own way from here.
-                hash = flow_hash::<F>(packets, part.slots()[done], vrf.symmetric_hash);
-                (lane, run) = (outlook.member(lane, hash), 1);
-            }
-            let hop = Hop::of(&lane, hash);
-            let (way, mut bytes) = (&self.way, 0_u32);
-            let mut run = part.part(done..done + run);
-            let stretch = run.stretch(
-                packets,
-                #[inline(always)]
-                |meta, area| {
-                    let Some(len) = way.send(simd, meta, area, &hop) else { return false };
-                    bytes += len;
-                    true
-                },
-            );
-            let stretch = done..done + stretch.len();
-            if !stretch.is_empty() {
-                outlook.hops.count(outlook.tally, lane.id, stretch.len(), bytes);
-                done += stretch.len();
-                match &mut next[stretch] {
-                    // Where next hops take turns, a call to fill one byte is what costs most.
-                    [next] => *next = lane.edge,
-                    next => next.fill(lane.edge),
-                }
-            } else if hop.is_open() && way.is_for_us(packets.area(part.slots()[done])) {
-                return done;
+            let (left, rest, next) = (part.part(done..count), &ids[done..], &mut next[done..]);
+            let lane = outlook.lane(id);
+            let alike = rest.iter().fold(0, |differing, other| differing | (other ^ id)) == 0;
+            let sent = if alike && lane.hop.kind != NextHopKind::Group {
+                self.to_one(simd, outlook, packets, left, &lane, next)
             } else {
-                next[done] = long;
-                done += 1;
+                self.to_many(simd, outlook, packets, left, rest, next)
+            };
+            let Some((next, id)) = next.get_mut(sent).zip(rest.get(sent)) else { break };
+            done += sent;
+            let (meta, area) = packets.parts_mut(part.slots()[done]);
+            let (lane, hash) = self.lane(outlook, *id, meta, area);
+            if Hop::of(&lane, hash).is_open() && self.way.is_for_us(area) {
+                return done;
             }
+            *next = long;
+            done += 1;
         }
         count
+    }
+
+    /// Sends on packets to one next hop, up to the first that isn't ordinary. Gives how many.
+    #[inline(always)]
+    fn to_one<S: Simd>(
+        &self,
+        simd: S,
+        outlook: &Outlook<'_>,
+        packets: &mut Packets,
+        mut part: Vector<'_>,
+        lane: &Lane<'_>,
+        next: &mut [u8],
+    ) -> usize {
+        let (hop, way, mut bytes) = (Hop::of(lane, 0), &self.way, 0_u32);
+        // A copy that no packet can change, so that it is read once.
+        let header = *hop.header;
+        let (hop, shape) = (hop.with(&header), way.shape_to(&hop));
+        let sent = part.stretch(
+            packets,
+            #[inline(always)]
+            |meta, area| {
+                let Some(len) = way.send(simd, meta, area, &hop, Some(&shape)) else { return false };
+                bytes += len;
+                true
+            },
+        );
+        outlook.hops.count(outlook.tally, lane.id, sent.len(), bytes);
+        next[sent.clone()].fill(lane.edge);
+        sent.len()
+    }
+
+    /// The same with packets each of which may have a next hop of its own.
+    #[inline(always)]
+    fn to_many<S: Simd>(
+        &self,
+        simd: S,
+        outlook: &Outlook<'_>,
+        packets: &mut Packets,
+        mut part: Vector<'_>,
+        ids: &[u32],
+        next: &mut [u8],
+    ) -> usize {
+        for id in ids {
+            prefetch_read(core::ptr::from_ref(outlook.hops.get(*id)).cast());
+        }
+        let mut each = ids.iter().zip(next);
+        let sent = part.stretch(
+            packets,
+            #[inline(always)]
+            |meta, area| {
+                let Some((id, next)) = each.next() else { return false };
+                let (lane, hash) = self.lane(outlook, *id, meta, area);
+                let Some(len) = self.way.send(simd, meta, area, &Hop::of(&lane, hash), None) else {
+                    return false;
+                };
+                lane.hop.count(outlook.tally, 1, len);
+                *next = lane.edge;
+                true
+            },
+        );
+        sent.len()
+    }
+
+    /// The way of a packet to next hop `id`, and its flow hash where that has chosen it among others; else 0.
+    #[inline(always)]
+    fn lane<'t>(
+        &self,
+        outlook: &Outlook<'t>,
+        id: u32,
+        meta: &Meta,
+        area: &[u8; HEAD_AREA],
+    ) -> (Lane<'t>, u32) {
+        // Numbers, for the call to give them back in registers.
+        let (id, hash) = match outlook.hops.get(id).kind {
+            NextHopKind::Group => self.member(outlook, id, meta, area),
+            _ => (id, 0),
+        };
+        (outlook.lane(id), hash)
+    }
+
+    /// Which of a group's next hops a packet goes by, and its flow hash. Where groups lead to groups too often, it is a group still.
+    #[inline(never)]
+    fn member(&self, outlook: &Outlook<'_>, mut id: u32, meta: &Meta, area: &[u8; HEAD_AREA]) -> (u32, u32) {
+        let symmetric = outlook.fibs.get(self.way.vrf).is_some_and(|vrf| vrf.symmetric_hash);
+        let hash = flow_hash::<F>(meta, area, symmetric);
+        for step in 0..MAX_STEPS {
+            let hop = outlook.hops.get(id);
+            if hop.kind != NextHopKind::Group {
+                break;
+            }
+            id = outlook.hops.choose_at(hop, hash, step);
+        }
+        (id, hash)
     }
 }
 
 /// The flow hash of a packet that nobody has taken a header off yet, as [the lookup](crate::ip::lookup) would compute it, or
 /// whoever has before.
-#[inline(never)]
-fn flow_hash<F: Arrives>(packets: &Packets, slot: SlotId, symmetric: bool) -> u32 {
-    let (area, meta) = (packets.area(slot), packets.meta(slot));
+fn flow_hash<F: Arrives>(meta: &Meta, area: &[u8; HEAD_AREA], symmetric: bool) -> u32 {
     if meta.flow_hash != 0 {
         return meta.flow_hash;
     }
@@ -185,14 +247,4 @@ fn flow_hash<F: Arrives>(packets: &Packets, slot: SlotId, symmetric: bool) -> u3
     let len = F::bytes_at(area, L3).map_or(0, F::length).min(end.saturating_sub(L3).into());
     let head = area.get(L3.into()..usize::from(L3) + len as usize).unwrap_or_default();
     F::flow_hash(head, symmetric).max(1)
-}
-
-/// How many ids are as the first one.
-#[inline(always)]
-fn run(ids: &[u32]) -> usize {
-    let Some(first) = ids.first() else { return 0 };
-    match ids.iter().fold(0, |differing, id| differing | (id ^ first)) {
-        0 => ids.len(),
-        _ => ids.iter().take_while(|id| *id == first).count(),
-    }
 }

@@ -3,12 +3,13 @@
 use crate::interface::{Interface, Rpf};
 use crate::ip::topology;
 use crate::testing::{Bench, Outcome, Row, forwarding_nodes, hex, rows, run_table_on};
-use graph::nodes::INTERFACE_OUTPUT;
+use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
+use graph::packet::{Gso, Offload};
 use graph::simd::Tier;
 use graph::trace::{Budget, TraceOrder};
 use graph::{Ctx, Feature, Frame, Node, NodeContext, NodeSpec};
 use proptest::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::Ipv6Addr;
 use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, Ipv4Header, Ipv6Header, MacAddr};
 
@@ -240,6 +241,68 @@ fn udp(v6: bool, port: u16) -> Vec<u8> {
     };
     [ethernet.as_bytes(), &ip, &port.to_be_bytes(), &[0, 80, 0, 8, 0, 0], &port.to_be_bytes(), &[9; 20]]
         .concat()
+}
+
+/// What a port says of a datagram that whoever sends it has to cut into pieces of so many bytes.
+const CUTS: NodeSpec = NodeSpec {
+    name: "cuts",
+    help: "Has datagrams cut.",
+    edges: &["drop"],
+    features: &[Feature { arc: DEVICE_INPUT, runs_before: &[], runs_after: &[] }],
+    make: |cx: &NodeContext<'_>| Box::new(Cuts { arcs: cx.table(), place: cx.arc(DEVICE_INPUT) }),
+    ..NodeSpec::EMPTY
+};
+
+thread_local! {
+    static PIECE: Cell<u16> = const { Cell::new(0) };
+}
+
+struct Cuts {
+    arcs: graph::publish::Key<graph::arc::Arcs>,
+    place: graph::arc::ArcPlace,
+}
+
+impl Node for Cuts {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let arcs = ctx.tables.get(self.arcs);
+        frame.each(|slot| {
+            let meta = ctx.packets.meta_mut(slot);
+            meta.offload = Offload { gso: Gso::Udp, gso_size: PIECE.get(), ..Offload::default() };
+            self.place.next(arcs, meta.rx_if, meta)
+        });
+    }
+}
+
+#[test]
+fn super_frames_go_the_short_way_where_what_is_made_of_them_fits() {
+    let nodes = [forwarding_nodes(), vec![CUTS]].concat();
+    for v6 in [false, true] {
+        // 3000 bytes, for an MTU of 1500.
+        let mut frame = udp(v6, 1000);
+        let header = if v6 { 40 } else { 20 };
+        frame.resize(14 + 3000, 7);
+        let ip = if v6 {
+            let ends = ["2001:db8:1::9", "2001:db8:1009::1"].map(|text| text.parse::<Ipv6Addr>().unwrap());
+            Ipv6Header::new(ends[0], ends[1], IpProtocol::UDP, 64, 2960).as_bytes().to_vec()
+        } else {
+            let ends = [[10, 0, 1, 9].into(), [10, 9, 0, 1].into()];
+            Ipv4Header::new(ends[0], ends[1], IpProtocol::UDP, 64, 3000).as_bytes().to_vec()
+        };
+        frame[14..14 + header].copy_from_slice(&ip);
+        let most = (1500 - header - 8) as u16;
+        for (piece, by_long_way) in [(1, 0), (most, 0), (most + 1, 1)] {
+            PIECE.set(piece);
+            let [long, short] = [LONG, SHORT].map(|way| {
+                let mut bench = Bench::with_nodes(Tier::detect(), &nodes);
+                topology::set_up_at(&mut bench, 1500, way);
+                bench.chain(DEVICE_INPUT, 1, &["cuts"], way);
+                (bench.run(1, std::slice::from_ref(&frame), 1), packets_of(&bench, LONG))
+            });
+            assert_eq!(long.0, short.0);
+            assert_eq!((long.1, short.1), (1, by_long_way), "pieces of {piece}");
+            assert_eq!(short.0.sent.len() as u64, 1 - by_long_way, "{:?}", short.0);
+        }
+    }
 }
 
 #[test]

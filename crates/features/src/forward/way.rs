@@ -15,27 +15,34 @@ const HEADER: usize = (L3 - L2) as usize;
 
 /// Where a packet is sent.
 #[derive(Clone, Copy)]
-pub(super) struct Hop {
+pub(super) struct Hop<'t> {
     id: u32,
     tx_if: IfIndex,
     /// Longest IP packet in bytes; 0 where none goes there from here.
     mtu: u32,
-    header: [u8; HEADER],
+    /// In the next hop's line: a copy on the stack, where packets take turns, would be read before it is written.
+    pub(super) header: &'t [u8; HEADER],
     /// The packet's flow hash, where it has chosen this among others; else 0.
     hash: u32,
 }
 
-impl Hop {
+impl<'t> Hop<'t> {
     /// The end of the lane, which a flow of hash `hash` has chosen; closed where another header than Ethernet's is put in front there.
     #[inline(always)]
-    pub(super) fn of(lane: &Lane<'_>, hash: u32) -> Self {
+    pub(super) fn of(lane: &Lane<'t>, hash: u32) -> Self {
         let (id, tx_if) = (lane.id, lane.hop.tx_if);
         match lane.hop.header.first_chunk() {
             Some(header) if usize::from(lane.hop.header_len) == HEADER => {
-                Self { id, tx_if, mtu: lane.mtu, header: *header, hash }
+                Self { id, tx_if, mtu: lane.mtu, header, hash }
             }
-            _ => Self { id, tx_if, mtu: 0, header: [0; HEADER], hash },
+            _ => Self { id, tx_if, mtu: 0, header: &[0; HEADER], hash },
         }
+    }
+
+    /// The same, its header read elsewhere.
+    #[inline(always)]
+    pub(super) const fn with<'h>(&self, header: &'h [u8; HEADER]) -> Hop<'h> {
+        Hop { id: self.id, tx_if: self.tx_if, mtu: self.mtu, header, hash: self.hash }
     }
 
     /// Whether packets go there from here.
@@ -87,6 +94,12 @@ impl<F: Arrives + Forwards> Way<F> {
         }
     }
 
+    /// What is made of the metadata of ordinary packets that all go to one next hop.
+    #[inline(always)]
+    pub(super) fn shape_to(&self, hop: &Hop<'_>) -> Shape {
+        self.shape.put(Field::TxIf, hop.tx_if).put_next_hop(hop.id)
+    }
+
     /// Whether a frame is to the interface's own address: no other is forwarded by anybody here.
     #[inline(always)]
     pub(super) const fn is_for_us(&self, area: &[u8; HEAD_AREA]) -> bool {
@@ -101,7 +114,8 @@ impl<F: Arrives + Forwards> Way<F> {
         simd: impl Simd,
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
-        hop: &Hop,
+        hop: &Hop<'_>,
+        shape: Option<&Shape>,
     ) -> Option<u32> {
         let ours = self.is_for_us(area);
         let (header, rest) = area.get_mut(HEADROOM..)?.split_first_chunk_mut()?;
@@ -117,10 +131,15 @@ impl<F: Arrives + Forwards> Way<F> {
         if !fits || !F::take_hop(ip) {
             return if len > hop.mtu && ours { self.super_frame(simd, meta, area, hop) } else { None };
         }
-        *header = hop.header;
+        *header = *hop.header;
         // In this order: the row is loaded whole, which has to wait for narrower stores into it.
-        self.shape.apply(simd, meta);
-        (meta.tx_if, meta.next_hop) = (hop.tx_if, hop.id);
+        match shape {
+            Some(shape) => shape.apply(simd, meta),
+            None => {
+                self.shape.apply(simd, meta);
+                (meta.tx_if, meta.next_hop) = (hop.tx_if, hop.id);
+            }
+        }
         if hop.hash != 0 {
             meta.flow_hash = hop.hash;
         }
@@ -138,10 +157,10 @@ impl<F: Arrives + Forwards> Way<F> {
         simd: impl Simd,
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
-        hop: &Hop,
+        hop: &Hop<'_>,
     ) -> Option<u32> {
         let longest = segment_len_at(meta, area, (L3, L3 + F::HEADER))?;
         let open = Hop { mtu: u32::MAX, ..*hop };
-        if hop.is_open() && longest <= hop.mtu { self.send(simd, meta, area, &open) } else { None }
+        if hop.is_open() && longest <= hop.mtu { self.send(simd, meta, area, &open, None) } else { None }
     }
 }

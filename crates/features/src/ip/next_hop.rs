@@ -81,6 +81,14 @@ impl NextHop {
         let v4 = address.to_ipv4_mapped().map(IpAddr::from);
         (!address.is_unspecified()).then(|| v4.unwrap_or(address.into()))
     }
+
+    /// Counts packets that were sent by it, whose lengths come to `bytes` without its header.
+    #[inline(always)]
+    pub fn count(&self, tally: Tally<'_>, packets: usize, bytes: u32) {
+        let packets = packets as u64;
+        let headers = packets * u64::from(self.header_len);
+        tally.add(self.adjacency, packets, u64::from(bytes) + headers);
+    }
 }
 
 impl fmt::Display for NextHop {
@@ -142,9 +150,7 @@ impl NextHops {
     /// Counts packets that were sent by next hop `id`, whose lengths come to `bytes` without its header.
     #[inline(always)]
     pub fn count(&self, tally: Tally<'_>, id: u32, packets: usize, bytes: u32) {
-        let (hop, packets) = (self.get(id), packets as u64);
-        let headers = packets * u64::from(hop.header_len);
-        tally.add(hop.adjacency, packets, u64::from(bytes) + headers);
+        self.get(id).count(tally, packets, bytes);
     }
 
     /// What the port split `hop` leads to; `None` where it is no port split.

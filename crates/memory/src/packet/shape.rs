@@ -93,6 +93,17 @@ impl Shape {
         self
     }
 
+    /// [`Meta::next_hop`] gets this value.
+    #[must_use]
+    #[inline(always)]
+    pub const fn put_next_hop(mut self, id: u32) -> Self {
+        let at = offset_of!(Meta, next_hop) / 2;
+        let [a, b, c, d] = id.to_ne_bytes();
+        (self.keep[at], self.keep[at + 1]) = (0, 0);
+        (self.set[at], self.set[at + 1]) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+        self
+    }
+
     /// [`Meta::arc`] becomes 0: the packet begins an arc.
     #[must_use]
     #[inline(always)]
