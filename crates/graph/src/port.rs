@@ -159,7 +159,9 @@ pub struct RxPort {
     /// The worker has just been woken, and not by it: the first round leaves it out, so that who has woken it doesn't wait for a system call
     /// of each that hasn't.
     pub(crate) silent: bool,
-    /// It had no packets, and isn't asked before the kernel says that it has.
+    /// [`RxQueue::rests`].
+    pub(crate) rests: bool,
+    /// It had no packets for some rounds, and isn't asked before the worker [has looked](crate::worker) whether it may have some.
     pub(crate) resting: bool,
     /// Rounds in which it had none, one after the other.
     pub(crate) silence: u8,
@@ -175,6 +177,7 @@ impl RxPort {
             queue,
             attachment,
             mode,
+            rests: rx.rests(),
             rx,
             pending: false,
             told: false,
@@ -201,7 +204,7 @@ pub struct RxQueues {
     pub(crate) changed: bool,
     /// How often any have.
     pub(crate) version: u64,
-    /// Somebody wakes those that [rest](RxQueue::rests).
+    /// Somebody wakes those that rest.
     pub(crate) watched: bool,
 }
 

@@ -96,14 +96,14 @@ impl ClientMemory {
         let size = config.ring_size;
         let slots =
             |first| Slots::Own { region: 0, first, stride: layout.stride(), capacity: layout.buffer_size };
-        let ring = |offset| {
-            let ring = RingView::new(Arc::clone(&table), 0, offset, size)?;
+        let ring = |table, offset| {
+            let ring = RingView::new(table, 0, offset, size)?;
             ring.initialise();
             Ok::<_, Error>(ring)
         };
         let mut tx = Vec::new();
         for i in 0..config.tx_queues {
-            let ring = ring(offset(layout.tx_ring(i))?)?;
+            let ring = ring(Arc::clone(&table), offset(layout.tx_ring(i))?)?;
             let end = Endpoint::client_tx(size);
             let queue = match &config.pool {
                 None => TxQueue::new(ring, end, slots(offset(layout.tx_buffers(i))?), new_event()?),
@@ -114,7 +114,7 @@ impl ClientMemory {
         }
         let mut rx = Vec::new();
         for i in 0..config.rx_queues {
-            let ring = ring(offset(layout.rx_ring(i))?)?;
+            let ring = ring(own(&table), offset(layout.rx_ring(i))?)?;
             let (end, max) = (Endpoint::client_rx(size), config.max_packet);
             rx.push(match &config.pool {
                 None => RxQueue::new(ring, end, slots(offset(layout.rx_buffers(i))?), max, new_event()?),
@@ -124,6 +124,11 @@ impl ClientMemory {
         }
         Ok(Self { regions, layout, rx, tx })
     }
+}
+
+/// A table for one receiving queue, which counts the rounds that hold it.
+fn own(table: &Arc<RegionTable>) -> Arc<RegionTable> {
+    Arc::new(RegionTable::clone(table))
 }
 
 pub(crate) fn offset(offset: u64) -> Result<u32, Error> {
@@ -142,19 +147,19 @@ pub(crate) fn server_queues(
     client_rx: Vec<RingSpec>,
     max_packet: u32,
 ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), RingError> {
-    let view = |spec: &RingSpec| {
-        let ring = RingView::new(Arc::clone(table), spec.region, spec.offset, spec.size)?;
+    let view = |table, spec: &RingSpec| {
+        let ring = RingView::new(table, spec.region, spec.offset, spec.size)?;
         ring.check_cookie()?;
         Ok::<_, RingError>(ring)
     };
     let mut rx = Vec::new();
     for spec in client_tx {
-        let ring = view(&spec)?;
+        let ring = view(own(table), &spec)?;
         rx.push(RxQueue::new(ring, Endpoint::server(), Slots::Peer, max_packet, spec.event));
     }
     let mut tx = Vec::new();
     for spec in client_rx {
-        let ring = view(&spec)?;
+        let ring = view(Arc::clone(table), &spec)?;
         tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event).with_longest(max_packet));
     }
     Ok((rx, tx))

@@ -36,7 +36,7 @@ pub const fn port_input(name: &'static str, help: &'static str) -> NodeSpec {
     }
 }
 
-/// Rounds without a packet after which a queue [rests](crate::port::RxQueue::rests): what comes in a moment finds it awake.
+/// Rounds without a packet after which a queue rests: what comes in a moment finds it awake.
 const SILENCE: u8 = 8;
 
 struct Input {
@@ -98,7 +98,7 @@ impl Input {
         if n == 0 {
             port.silence = port.silence.saturating_add(1);
             let may_rest = self.queues.watched && port.silence >= SILENCE && port.mode != RxMode::Polling;
-            port.resting = may_rest && port.rx.rests() && !port.rx.is_restless();
+            port.resting = may_rest && !port.rx.is_restless();
             return;
         }
         port.silence = 0;

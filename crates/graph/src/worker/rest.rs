@@ -1,7 +1,9 @@
-//! Queues that rest: those that can be asked for packets only by a system call each ([`RxQueue::rests`](crate::port::RxQueue::rests)) and had none.
+//! Queues that rest: those that had no packets for some rounds.
 //!
-//! A hundred such calls take as long as some hundred packets, in every round. So a queue that has had nothing isn't asked again before the kernel says
-//! that it has something: about all of them by one call, in rounds that brought nothing and, while others keep the worker busy, now and then.
+//! To ask a hundred takes as long as some hundred packets, in every round: by a system call each, or by some lines of memory. So a queue that has had
+//! nothing isn't asked in each round any more. One that takes a system call ([`RxQueue::rests`](crate::port::RxQueue::rests)) isn't before the kernel says that it has
+//! something: about all of them by one call, in rounds that brought nothing and, while others keep the worker busy, now and then. One that lies in memory is asked now and
+//! then, and after each round that brought little.
 
 use crate::engine::Graph;
 use crate::port::RxPort;
@@ -11,6 +13,8 @@ use std::os::fd::OwnedFd;
 
 /// Nanoseconds between two looks of a busy worker: what a packet that ends a silence waits for at most, and three rounds of full vectors.
 const APART: u64 = 20_000;
+/// Packets of a round that has brought little: such rounds are short, and whoever sends that little may be waiting for an answer.
+const LITTLE: usize = 64;
 /// How many of those that have something the kernel names at a time. The others come next time.
 const NAMED: usize = 64;
 /// A look doesn't wait.
@@ -34,10 +38,14 @@ impl Watch {
         Self::default()
     }
 
-    /// A round has begun at `now`; `idle`: it brought nothing.
+    /// A round that began at `now` has brought so many packets.
     #[inline]
-    pub(super) fn round(&mut self, graph: &mut Graph, now: u64, idle: bool) {
-        if idle || now >= self.due {
+    pub(super) fn round(&mut self, graph: &mut Graph, now: u64, received: usize) {
+        let due = now >= self.due;
+        if due || received < LITTLE {
+            rouse(graph);
+        }
+        if due || received == 0 {
             self.due = now + APART;
             self.look(graph);
         }
@@ -47,7 +55,7 @@ impl Watch {
         let (mut version, mut any) = (1, false);
         for queues in graph.all_queues() {
             version += queues.version;
-            any |= queues.list.iter().any(|port| port.resting);
+            any |= queues.list.iter().any(|port| port.resting && port.rests);
         }
         if !any {
             return;
@@ -82,6 +90,11 @@ fn numbered(graph: &mut Graph) -> impl Iterator<Item = (u64, &mut RxPort)> {
     (0..).zip(graph.all_queues().flat_map(|queues| &mut queues.list))
 }
 
+/// Those that lie in memory are asked in the next round.
+fn rouse(graph: &mut Graph) {
+    numbered(graph).for_each(|(_, port)| port.resting &= port.rests);
+}
+
 /// From now on, none rests.
 pub(super) fn wake_all(graph: &mut Graph) {
     numbered(graph).for_each(|(_, port)| port.resting = false);
@@ -90,7 +103,7 @@ pub(super) fn wake_all(graph: &mut Graph) {
 fn listen(graph: &mut Graph) -> Result<OwnedFd, Errno> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, port) in numbered(graph) {
-        if let Some(fd) = port.rx.event_fd().filter(|_| port.rx.rests()) {
+        if let Some(fd) = port.rx.event_fd().filter(|_| port.rests) {
             match epoll::add(&set, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),

@@ -89,7 +89,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         if core::mem::take(&mut armed) {
             sleep::disarm(&mut graph);
         }
-        watch.round(&mut graph, begin, result.received == 0);
+        watch.round(&mut graph, begin, result.received);
         let now = cycles();
         let spent = now.wrapping_sub(last);
         last = now;

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use super::guard::any_lost;
 use super::{CheckedRange, Region, RegionError, prefetch_read, prefetch_write};
 
-/// The immutable list of regions of one connection, shared by `Arc` with all its queues.
-#[derive(Debug)]
+/// The immutable list of regions of one connection, shared by `Arc`.
+///
+/// Whoever receives counts itself in and out in each round: queues of different workers have clones, each on lines of its own.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct RegionTable {
     /// What the hot path needs of each region, dense.
     extents: Box<[Extent]>,

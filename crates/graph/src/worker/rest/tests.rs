@@ -87,9 +87,14 @@ impl Lab {
 
     /// A round, and how often each queue has been asked since the last one.
     fn round(&mut self, idle: bool) -> Vec<u32> {
+        self.round_of(if idle { 0 } else { 256 })
+    }
+
+    /// The same with so many packets of others.
+    fn round_of(&mut self, received: usize) -> Vec<u32> {
         self.now += 1000;
         self.graph.round(self.publisher.current(), self.now);
-        self.watch.round(&mut self.graph, self.now, idle);
+        self.watch.round(&mut self.graph, self.now, received);
         self.bells.iter().map(|(_, asked)| asked.swap(0, Ordering::Relaxed)).collect()
     }
 }
@@ -120,10 +125,15 @@ fn a_busy_worker_looks_now_and_then() {
 }
 
 #[test]
-fn others_are_asked_in_each_round() {
+fn queues_in_memory_are_asked_now_and_then_while_others_have_much() {
     let mut lab = Lab::new(2, false);
     lab.silence();
-    assert_eq!((lab.round(true), lab.round(false)), (vec![1; 2], vec![1; 2]));
+    assert_eq!(lab.round(true), [1; 2], "nobody had anything");
+    assert_eq!(lab.round_of(63), [1; 2]);
+    assert_eq!(lab.round_of(63), [1; 2], "others had little");
+    let _ = lab.round_of(256);
+    let rounds: Vec<u32> = (0..100).map(|_| lab.round_of(256)[1]).collect();
+    assert_eq!(rounds.iter().sum::<u32>(), 5, "every 20 µs, a round each of which takes one: {rounds:?}");
 }
 
 /// A wrapper that has held packets, and holds none any more, may have had others rest before it.
