@@ -149,3 +149,14 @@ def standing_elsewhere_from(trial, where, capacity, **more):
 def options():
     """Options of a measuring command at their defaults."""
     return argparse.Namespace(generator_core=None, worker_cores=None, vpp_bin=None, no_store=True, output="json")
+
+
+def small(suite):
+    """The suite with a thousandth of its table: what it is made of, and takes, doesn't depend on how large that is."""
+    table = suite.case.table
+    if table is None:
+        return suite
+    less = {"lengths": tuple((length, -(-count // 1000)) for length, count in getattr(table, "lengths", ()))}
+    less |= {name: -(-getattr(table, name) // 1000) for name in ("hosts", "destinations") if hasattr(table, name)}
+    known = {name: value for name, value in less.items() if hasattr(table, name)}
+    return replace(suite, case=replace(suite.case, table=replace(table, **known)))

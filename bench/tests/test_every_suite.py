@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 import pytest
-from conftest import need
+from conftest import need, small
 
 from quiver_bench.devices import NAMES, Setup, device
 from quiver_bench.devices.base import running
@@ -60,7 +60,7 @@ def test_every_suite_names_a_device_that_does_it():
 
 def kinds_of_traffic():
     """Suites whose packets differ, each once."""
-    single = [suite for suite in suites() if suite.case.generator == "quiver-tgen"]
+    single = [small(suite) for suite in suites() if suite.case.generator == "quiver-tgen"]
     # Those between pods have a generator of their own.
     of = {(suite.traffic, suite.cores > 1, suite in PODS): suite for suite in single}
     return [*of.values(), *APPLICATIONS]
@@ -104,7 +104,7 @@ def test_interfaces_are_named_as_the_generator_wants_them(programs):
 def configurations():
     """Suites that a device is set up for differently, each once; tables of a million are for another test."""
     of = {(s.case.name, s.port, s.cores, s.jumbo): s for s in suites() if s.case.routes <= 10_000}
-    return [suite for suite in of.values() if suite not in [*APPLICATIONS, *PODS]]
+    return [small(suite) for suite in of.values() if suite not in [*APPLICATIONS, *PODS]]
 
 
 @pytest.mark.real
@@ -172,7 +172,7 @@ def test_packets_pass_quiver_in_every_case(programs, suite):
     if suite.case.held:
         pytest.skip("all its sessions are begun first: test_sessions does so with fewer")
     cores = allot_all(1) if suite.port == "pg" else allot(1, containers=suite.case.containers)
-    setup = Setup(suite, cores, programs)
+    setup = Setup(suite if os.environ.get("QUIVER_BENCH_LARGE") else small(suite), cores, programs)
     with standing(Quiver, setup) as stand:
         stand.trial(0.1)  # the first packets make neighbours known, and bridges learn
         output = stand.trial(0.3, None if suite.case.generator == "iperf3" else 1000.0).output

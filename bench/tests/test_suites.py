@@ -86,6 +86,7 @@ def test_a_table_of_the_internets_shape_lies_in_its_range():
     suite = find("64b-1c-memif-ethip4-ip4internet-rnd-mrr")
     left, right = suite.traffic.prefixes
     assert left == [] and right[0] == "0.0.0.0/0"
+    assert suite.case.table.size == len(right)
     lengths = Counter(int(prefix.split("/")[1]) for prefix in right)
     assert (len(right), len(set(right)), lengths[24], lengths[16]) == (962_760, 962_760, 590_000, 13_600)
     first = ip_address(suite.traffic.destination)
@@ -105,6 +106,7 @@ def test_scattered_hosts_are_sent_to_and_no_two_of_them_can_be_put_together_ofte
     suite = find("64b-1c-memif-ethip4-ip4scattered2m-100nh-rnd-mrr")
     left, right = suite.traffic.prefixes
     assert left == [] and right[0] == "0.0.0.0/0" and len(set(right)) == 2_000_001
+    assert suite.case.table.size == len(right)
     hosts = {prefix.removesuffix("/32") for prefix in right[1:]}
     assert len(suite.traffic.listed) == 500_000 and hosts.issuperset(suite.traffic.listed)
     assert len({host.rsplit(".", 1)[0] for host in hosts}) > 1_600_000, "hardly two in a /24"
@@ -115,6 +117,7 @@ def test_a_table_of_the_internets_shape_has_prefixes_and_addresses_within_them_o
     suite = find("78b-1c-memif-ethip6-ip6internet-rnd-mrr")
     left, right = suite.traffic.prefixes
     assert left == [] and right[0] == "::/0"
+    assert suite.case.table.size == len(right)
     lengths = Counter(int(prefix.split("/")[1]) for prefix in right)
     assert (len(right), len(set(right)), lengths[48], lengths[32]) == (250_000, 250_000, 104_749, 31_250)
     networks = {ip_network(prefix) for prefix in right[1:]}

@@ -21,9 +21,9 @@ class Table(ABC):
         """All of them, the default route first; the same in every run."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
-        """How many prefixes it has."""
-        return len(self.prefixes())
+        """How many prefixes it has, without drawing them."""
 
     @property
     def next_hops(self) -> int:
@@ -54,6 +54,11 @@ class Spread(Table):
         """See :attr:`Table.next_hops`."""
         return self.hops
 
+    @property
+    def size(self) -> int:
+        """See :attr:`Table.size`."""
+        return 1 + sum(count for _, count in self.lengths)
+
     @cache  # noqa: B019 - there are as many as there are tables
     def prefixes(self) -> tuple[str, ...]:
         """See :meth:`Table.prefixes`."""
@@ -78,6 +83,11 @@ class Allocated(Table):
     lengths: tuple[tuple[int, int], ...]
     #: How many addresses are sent to.
     destinations: int
+
+    @property
+    def size(self) -> int:
+        """See :attr:`Table.size`."""
+        return 1 + sum(count for _, count in self.lengths)
 
     @cache  # noqa: B019 - there are as many as there are tables
     def networks(self) -> tuple[tuple[int, int], ...]:
@@ -130,6 +140,11 @@ class Scattered(Table):
     def next_hops(self) -> int:
         """See :attr:`Table.next_hops`."""
         return self.hops
+
+    @property
+    def size(self) -> int:
+        """See :attr:`Table.size`."""
+        return 1 + self.hosts
 
     @cache  # noqa: B019 - there are as many as there are tables
     def places(self) -> tuple[int, ...]:
