@@ -318,6 +318,8 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         max_sessions: 16_000_000,
         max_new_per_second: 0,
         early_syn_drop: false,
+        parser: 0,
+        scope: 0,
         chain: [or_exit(order().chain(services.iter().copied())); 2],
         slow_path: Default::default(),
         midstream: Default::default(),

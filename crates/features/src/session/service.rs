@@ -245,7 +245,7 @@ pub fn add_parsers(parsers: &[Parser]) -> Result<(), AddError> {
         if all.contains(one) {
             return Err(AddError::TakenParser(one.name));
         }
-        if one.key_bytes == 0 || one.key_bytes > parser::MAX_KEY {
+        if one.key_bytes == 0 || one.key_bytes > MAX_KEY {
             return Err(AddError::KeyBytes(one.name, one.key_bytes));
         }
         all.push(*one);
