@@ -32,9 +32,10 @@ pub const PARSED_BYTES: usize = 32;
 
 /// In the place of the IP version: a key of the caller's own.
 const PARSED: u8 = 0xff;
-/// In the place of the protocol: its packets have both directions, or one. Neither is a protocol that has sessions otherwise.
+/// In the place of the protocol: its packets have both directions, or one. Neither is a protocol that has sessions otherwise; the second stands behind ESP and AH, so that asking for all three takes no more
+/// than asking for these.
 const BOTH_WAYS: u8 = 0;
-const ONE_WAY: u8 = 255;
+const ONE_WAY: u8 = 52;
 
 #[inline(always)]
 const fn rest(low_port: u16, high_port: u16, context: u16, protocol: u8, version: u8) -> u64 {
@@ -158,7 +159,7 @@ impl Key {
     #[inline(always)]
     #[must_use]
     pub const fn has_one_direction(protocol: u8) -> bool {
-        Self::is_one_way(protocol) || protocol == ONE_WAY
+        matches!(protocol, 50 | 51 | ONE_WAY)
     }
 
     /// Whether flows of a protocol have one direction each, and an SPI: ESP (RFC 4303) and AH (RFC 4302).
