@@ -287,10 +287,8 @@ impl<S: Serve> Node for Serving<S> {
                     {
                         sessions.dropped.count(tenants, session.tenant, reason);
                     }
-                    match S::TOLD.filter(|telling| reason == own + u16::from(telling.reason)) {
-                        Some(telling) => tell(&telling, flow, sessions, meta),
-                        None => 0,
-                    }
+                    let told = S::TOLD.filter(|telling| reason == own + u16::from(telling.reason));
+                    told.map_or(0, |telling| tell(&telling, flow, sessions, meta))
                 }
             };
         }
