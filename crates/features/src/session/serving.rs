@@ -47,7 +47,6 @@ pub enum Verdict {
 
 /// Behind all drop reasons: packets that a [`Verdict::To`] takes, by the edge in the lower bits.
 const LEAVES: u16 = 0xff00;
-
 /// What becomes of a packet before a service sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -287,8 +286,10 @@ impl<S: Serve> Node for Serving<S> {
                     {
                         sessions.dropped.count(tenants, session.tenant, reason);
                     }
-                    let told = S::TOLD.filter(|telling| reason == own + u16::from(telling.reason));
-                    told.map_or(0, |telling| tell(&telling, flow, sessions, meta))
+                    match S::TOLD.filter(|telling| reason == own + u16::from(telling.reason)) {
+                        Some(telling) => tell(&telling, flow, sessions, meta),
+                        None => 0,
+                    }
                 }
             };
         }
