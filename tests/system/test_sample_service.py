@@ -89,6 +89,45 @@ def test_a_service_of_ones_own_sees_its_sessions_packets(two):
     assert "amplification-guard" in daemon.nodes()
 
 
+def test_a_scope_and_a_parser_of_ones_own(two):
+    """Sessions of scope quic are found by a connection ID, whatever their addresses are, and pass a service that only this scope has."""
+    daemon, a, _ = two
+    services = '["l4-lifecycle", "first-packets"]'
+    quic = (
+        '[[tenant]]\nname = "red"\ninterfaces = ["a"]\noutside_interfaces = ["b"]\nscope = "quic"\nparser = "quic-connections"\n'
+        f"forward_services = {services}\nreverse_services = {services}\n"
+    )
+    daemon.apply(quic)
+    shown = daemon.json("show", "tenant", "red")["tenants"][0]
+    assert (shown["scope"], shown["parser"], shown["forward_services"]) == ("quic", "quic-connections", ["l4-lifecycle", "first-packets"])
+    a.run("ip", "address", "add", "10.1.0.3/24", "dev", "eth0")
+    connection = bytes.fromhex("c0ffee0123456789")
+    for number, address in enumerate(["10.1.0.2", "10.1.0.3"] * 60):
+        with datagrams(a, address) as client:
+            client.sendto(b"\x40" + connection + bytes([number]), ("10.2.0.2", 443))
+
+    def found():
+        return daemon.json("show", "session", "--parser", "quic-connections")["sessions"]
+
+    eventually(lambda: found() and found()[0]["forward_packets"] == 120, lambda: str(found()))
+    assert [(one["key"], one["phase"]) for one in found()] == [(f"connection {connection.hex()}", "established")]
+    said = daemon.cli("explain", "10.1.0.9:7", "10.2.0.2:443", "udp", "--interface", "a", "--payload", f"40{connection.hex()}").stdout
+    assert f"quic-connections: connection {connection.hex()}" in said, said
+    assert "first-packets" in said, said
+    listed = {service["name"]: service["scopes"] for service in daemon.json("show", "service")["services"]}
+    assert listed["first-packets"] == ["quic"]
+    assert listed["nat"] == ["default"] and listed["l4-lifecycle"] == ["default", "quic"]
+    # Each scope's services are refused in the other one, by name.
+    for wrong, words in (
+        (quic.replace("first-packets", "nat"), ("nat", "of scope default", "first-packets")),
+        (quic.replace('scope = "quic"\n', ""), ("first-packets", "of scope quic", "amplification-guard")),
+        (quic.replace('scope = "quic"', 'scope = "quick"'), ("no scope", "default, quic")),
+        (quic.replace("first-packets", "tcp-check"), ("tcp-check", "needs addresses and ports", "quic-connections")),
+    ):
+        done = daemon.cli("apply", "-f", "-", stdin=wrong, check=False)
+        assert done.returncode != 0 and all(word in done.stdout + done.stderr for word in words), done.stdout + done.stderr
+
+
 def test_configuration_knows_it_by_name(two):
     daemon, *_ = two
     assert daemon.json("show", "tenant", "red")["tenants"][0]["forward_services"] == ["l4-lifecycle", "amplification-guard"]

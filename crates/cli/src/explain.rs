@@ -36,6 +36,9 @@ pub(crate) struct ExplainArgs {
     /// TCP flags that it has; left out: syn
     #[arg(long, value_name = "FLAG", value_delimiter = ',')]
     flags: Vec<String>,
+    /// What it carries behind its transport header, in hexadecimal, for the parser of a tenant that has one: 30ff000000001234 is a tunnel of gtpu. 64 bytes at most
+    #[arg(long, value_name = "HEX", default_value = "", hide_default_value = true, value_parser = payload)]
+    payload: Bytes,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -79,7 +82,20 @@ fn request(args: &ExplainArgs) -> Result<ExplainRequest, Error> {
         tenant: args.tenant.clone().unwrap_or_default(),
         interface: args.interface.clone().unwrap_or_default(),
         spi,
+        payload: args.payload.0.clone(),
     })
+}
+
+/// Bytes that were said.
+#[derive(Debug, Clone, Default)]
+struct Bytes(Vec<u8>);
+
+/// Two digits each.
+fn payload(text: &str) -> Result<Bytes, String> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0 && digits.len() <= 128);
+    let digits = digits.ok_or("write 64 bytes at most, with two hexadecimal digits each")?;
+    Ok(Bytes(digits.chunks_exact(2).map(|both| (both[0] << 4 | both[1]) as u8).collect()))
 }
 
 /// "10.1.0.2:40122" as "10.1.0.2" and 40122.
@@ -177,6 +193,7 @@ mod tests {
             tenant: None,
             interface: None,
             flags: Vec::new(),
+            payload: payload("30ff").unwrap(),
             output: OutputArgs { output: crate::output::Form::Table },
         })
     }
@@ -186,7 +203,8 @@ mod tests {
         let ports = |request: &ExplainRequest| (request.source_port, request.destination_port);
         let one = asked("10.1.0.2:40122", "10.2.0.2:80", "TCP").unwrap();
         assert_eq!((&*one.source, &*one.destination, &*one.protocol), ("10.1.0.2", "10.2.0.2", "tcp"));
-        assert_eq!(ports(&one), (40122, 80));
+        assert_eq!((ports(&one), &one.payload[..]), ((40122, 80), &[0x30, 0xff][..]));
+        assert!(["3", "3g", &"00".repeat(65)].into_iter().all(|text| payload(text).is_err()));
         let six = asked("[fd00::2]:5", "fd00::3", "udp/53").unwrap();
         assert_eq!((&*six.source, ports(&six)), ("fd00::2", (5, 53)));
         let echo = asked("10.1.0.2", "10.2.0.2", "icmp/0").unwrap();

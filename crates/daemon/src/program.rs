@@ -29,9 +29,16 @@ struct Options {
 /// Runs quiverd as its command line says, with these services besides its own. To be called first of all, and once.
 #[must_use]
 pub fn run(services: &[Service]) -> ExitCode {
+    run_with(services, &[])
+}
+
+/// The same, with these parsers besides its own, too.
+#[must_use]
+pub fn run_with(services: &[Service], parsers: &[service::Parser]) -> ExitCode {
     version::uptime(); // begins to count
     let options = Options::parse();
-    match service::add(services).map_err(Box::from).and_then(|()| start(&options)) {
+    let added = service::add(services).and_then(|()| service::add_parsers(parsers));
+    match added.map_err(Box::from).and_then(|()| start(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("quiverd: {error}");

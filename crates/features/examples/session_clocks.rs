@@ -318,6 +318,8 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
         max_sessions: 16_000_000,
         max_new_per_second: 0,
         early_syn_drop: false,
+        parser: 0,
+        scope: 0,
         chain: [or_exit(order().chain(services.iter().copied())); 2],
         slow_path: Default::default(),
         midstream: Default::default(),
@@ -336,8 +338,8 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
             all.generation += 1;
             all.per_worker = 16_000_000;
             all.set(1, Some(tenant));
-            all.set_place(1, Place { tenant: 1, context: 0 });
-            all.set_place(2, Place { tenant: 0, context: 0 });
+            all.set_place(1, Place { tenant: 1, context: 0, parser: 0 });
+            all.set_place(2, Place { tenant: 0, context: 0, parser: 0 });
         });
     });
 }

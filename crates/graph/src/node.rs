@@ -235,6 +235,20 @@ impl NodeContext<'_> {
         Some(at as u8)
     }
 
+    /// Names of an arc's features by number, in their order.
+    #[must_use]
+    pub fn features(&self, arc: &str) -> Vec<&'static str> {
+        let arc = self.plan.arcs.iter().find(|other| other.name == arc);
+        let features = arc.into_iter().flat_map(|arc| &arc.members[..arc.features]);
+        features.map(|id| self.plan.nodes[usize::from(*id)].spec.name).collect()
+    }
+
+    /// How many edges this node has.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.plan.nodes[self.node].edges.len()
+    }
+
     /// This node's name.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -53,9 +53,9 @@ pub const SERVICE: Service = Service {
         make: |cx| node(cx, Guard),
         ..NodeSpec::EMPTY
     },
-    both_ways: false,
-    errors: false,
+    any_key: true,
     explain,
+    ..Service::EMPTY
 };
 
 /// Bytes of answers for each byte of what was asked (RFC 9000 section 8.1).

@@ -103,6 +103,7 @@ mod tests {
             edges: edges.iter().map(ToString::to_string).collect(),
             help: help.into(),
             tier: "avx2".into(),
+            scopes: Vec::new(),
         };
         GraphResponse {
             nodes: vec![

@@ -27,6 +27,8 @@ struct Service {
     name: String,
     /// What it does, one line.
     help: String,
+    /// Scopes that it is of.
+    scopes: Vec<String>,
     /// Tenants that have it on the chain of packets from the initiator.
     forward: Vec<String>,
     /// Those that have it on that of packets to the initiator.
@@ -45,12 +47,19 @@ impl View for Services {
     fn table(&self, answer: &Answer, _before: Option<Before<'_, Answer>>, paint: Paint) -> String {
         let mut table = Table::new([
             Column::left("SERVICE"),
+            Column::left("SCOPE"),
             Column::left("FORWARD").optional(),
             Column::left("REVERSE").optional(),
             Column::left("WHAT IT DOES"),
         ]);
-        for Service { name, help, forward, reverse } in &answer.services {
-            table.row([name.into(), forward.join(" ").into(), reverse.join(" ").into(), help.into()]);
+        for Service { name, help, scopes, forward, reverse } in &answer.services {
+            table.row([
+                name.into(),
+                scopes.join(" ").into(),
+                forward.join(" ").into(),
+                reverse.join(" ").into(),
+                help.into(),
+            ]);
         }
         table.render(paint)
     }
@@ -62,14 +71,11 @@ fn answer(graph: &GraphResponse, tenants: &[TenantState]) -> Answer {
         with.map(|tenant| tenant.name.clone()).collect()
     };
     let names = graph.arcs.iter().filter(|arc| arc.name == ARC).flat_map(|arc| &arc.features);
+    let node = |name: &str| graph.nodes.iter().find(|node| node.name == name);
     let services = names.map(|name| Service {
         name: name.clone(),
-        help: graph
-            .nodes
-            .iter()
-            .find(|node| node.name == *name)
-            .map(|node| node.help.clone())
-            .unwrap_or_default(),
+        help: node(name).map(|node| node.help.clone()).unwrap_or_default(),
+        scopes: node(name).map(|node| node.scopes.clone()).unwrap_or_default(),
         forward: named(name, |tenant| &tenant.forward_services),
         reverse: named(name, |tenant| &tenant.reverse_services),
     });
@@ -83,8 +89,12 @@ mod tests {
 
     #[test]
     fn services_name_the_tenants_that_have_them() {
-        let node =
-            |name: &str| GraphNode { name: name.into(), help: format!("Is {name}."), ..GraphNode::default() };
+        let node = |name: &str| GraphNode {
+            name: name.into(),
+            help: format!("Is {name}."),
+            scopes: vec!["default".into()],
+            ..GraphNode::default()
+        };
         let arc = |name: &str, features: &[&str]| GraphArc {
             name: name.into(),
             features: features.iter().map(|name| (*name).into()).collect(),
@@ -102,9 +112,9 @@ mod tests {
         let tenants = [tenant("red", &["tcp-check", "acl"], &["tcp-check"]), tenant("blue", &["acl"], &[])];
         let text = Services.table(&answer(&graph, &tenants), None, Paint::new(false));
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[0], ["SERVICE", "FORWARD", "REVERSE", "WHAT", "IT", "DOES"]);
-        assert_eq!(rows[1], ["tcp-check", "red", "red", "Is", "tcp-check."]);
-        assert_eq!(rows[2], ["acl", "red", "blue", "Is", "acl."]);
+        assert_eq!(rows[0], ["SERVICE", "SCOPE", "FORWARD", "REVERSE", "WHAT", "IT", "DOES"]);
+        assert_eq!(rows[1], ["tcp-check", "default", "red", "red", "Is", "tcp-check."]);
+        assert_eq!(rows[2], ["acl", "default", "red", "blue", "Is", "acl."]);
         assert_eq!(rows.len(), 3);
     }
 }

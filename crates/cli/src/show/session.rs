@@ -47,6 +47,9 @@ pub(crate) struct Filters {
     /// Session of ESP or AH with this SPI, as in 0xc0ffee01 or 3237998081
     #[arg(long, value_name = "SPI", value_parser = spi)]
     spi: Option<u32>,
+    /// Sessions whose key this parser has given, as in gtpu
+    #[arg(long, value_name = "NAME")]
+    parser: Option<String>,
     /// Sessions that stand there
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SessionPhase::WORDS))]
     state: Option<String>,
@@ -63,6 +66,7 @@ impl Filters {
             port: self.port.unwrap_or_default().into(),
             protocol: self.protocol,
             spi: self.spi,
+            parser: self.parser.clone().unwrap_or_default(),
             // Words leave the first value out, which says nothing.
             phase: phase.map_or(0, |at| at as i32 + 1),
         }
@@ -172,6 +176,7 @@ impl View for Sessions {
             Column::left("INITIATOR"),
             Column::left("RESPONDER"),
             Column::left("SPI").optional(),
+            Column::left("KEY").optional(),
             Column::left("SEEN AS").optional(),
             Column::left("BACKEND").optional(),
             Column::left("STATE"),
@@ -187,10 +192,11 @@ impl View for Sessions {
         for session in &answer.sessions {
             table.row([
                 (&session.tenant).into(),
-                Protocol(session.protocol).to_string().into(),
+                kind(session).into(),
                 side(session, &session.initiator, session.initiator_port).into(),
                 side(session, &session.responder, session.responder_port).into(),
                 session.spi.map_or_else(String::new, hexadecimal).into(),
+                (&session.key).into(),
                 side(session, &session.translated, session.translated_port).into(),
                 side(session, &session.backend, session.backend_port).into(),
                 phase(session),
@@ -210,6 +216,11 @@ impl View for Sessions {
         }
         text
     }
+}
+
+/// Its protocol, or the parser that has found it.
+fn kind(session: &SessionState) -> String {
+    if session.parser.is_empty() { Protocol(session.protocol).to_string() } else { session.parser.clone() }
 }
 
 /// From the initiator to the other side and back, as far as it was measured.
@@ -264,6 +275,9 @@ impl fmt::Display for Flow<'_> {
         let Self(session) = self;
         let initiator = side(session, &session.initiator, session.initiator_port);
         let responder = side(session, &session.responder, session.responder_port);
+        if !session.parser.is_empty() {
+            return write!(formatter, "{} {} {}", session.tenant, session.parser, session.key);
+        }
         write!(formatter, "{} {} {initiator} > {responder}", session.tenant, Protocol(session.protocol))?;
         if let Some(spi) = session.spi {
             write!(formatter, " spi {}", hexadecimal(spi))?;
@@ -379,6 +393,26 @@ mod tests {
         assert_eq!(first(Most::Repeated, 1), ["near"]);
         assert_eq!(all().iter().map(round_trip).collect::<Vec<_>>(), ["38.2 ms", "", "400 µs"]);
         assert_eq!(all().iter().map(repeated).collect::<Vec<_>>(), ["0/1", "", "4/1"]);
+    }
+
+    #[test]
+    fn sessions_that_a_parser_finds_have_its_key() {
+        let tunnel = SessionState {
+            tenant: "ran".into(),
+            protocol: 17,
+            responder: "10.0.0.9".into(),
+            responder_port: 2152,
+            parser: "gtpu".into(),
+            key: "10.0.0.9 teid 0x00001234".into(),
+            ..SessionState::default()
+        };
+        assert_eq!(Flow(&tunnel).to_string(), "ran gtpu 10.0.0.9 teid 0x00001234");
+        let view = Sessions { filters: Filters::default(), limit: 0, top: None };
+        let answer = SessionsResponse { sessions: vec![tunnel] };
+        let text = view.table(&answer, None, Paint::new(false));
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[0][..5], ["TENANT", "PROTOCOL", "INITIATOR", "RESPONDER", "KEY"]);
+        assert_eq!(words[1][..6], ["ran", "gtpu", "10.0.0.9:2152", "10.0.0.9", "teid", "0x00001234"]);
     }
 
     #[test]

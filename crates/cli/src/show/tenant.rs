@@ -45,6 +45,8 @@ impl View for Tenants {
             Column::left("INTERFACES"),
             Column::left("OUTSIDE").optional(),
             Column::left("CLASSES").optional(),
+            Column::left("PARSER").optional(),
+            Column::left("SCOPE").optional(),
             Column::left("SERVICES"),
             Column::left("ENGINE").optional(),
             Column::left("SLOW PATH").optional(),
@@ -71,6 +73,8 @@ impl View for Tenants {
                 tenant.interfaces.join(" ").into(),
                 tenant.outside_interfaces.join(" ").into(),
                 classes(tenant).into(),
+                (&tenant.parser).into(),
+                scope(tenant).into(),
                 if services.is_empty() { "none".into() } else { services.into() },
                 tenant.engine_there.map_or("", |there| if there { "there" } else { "away" }).into(),
                 slow_path(tenant).into(),
@@ -78,6 +82,11 @@ impl View for Tenants {
         }
         table.render(paint) + &drops(answer, paint)
     }
+}
+
+/// The scope of its services, where that isn't the one that tenants have by default.
+fn scope(tenant: &TenantState) -> &str {
+    if tenant.scope == "default" { "" } else { &tenant.scope }
 }
 
 /// Lists, and whose those are that they let pass: "voice:blue".
@@ -175,6 +184,12 @@ mod tests {
         let classified = TenantState { classes, ..answer.tenants[1].clone() };
         let text = view.table(&TenantsResponse { tenants: vec![classified] }, None, Paint::new(false));
         assert!(text.contains("  voice:blue web:green  l4-lifecycle\n"), "{text}");
+        let apart =
+            TenantState { scope: "mobile".into(), parser: "gtpu".into(), ..answer.tenants[1].clone() };
+        let usual = TenantState { scope: "default".into(), ..answer.tenants[1].clone() };
+        let text = view.table(&TenantsResponse { tenants: vec![usual, apart] }, None, Paint::new(false));
+        assert!(text.contains("OUTSIDE  PARSER  SCOPE   SERVICES\n"), "{text}");
+        assert!(text.ends_with("uplink   gtpu    mobile  l4-lifecycle\n"), "{text}");
         let path = api::v1::SlowPath {
             unknown_protocol: SlowPathAction::Pass.into(),
             too_short: SlowPathAction::Pass.into(),

@@ -182,7 +182,7 @@ pub(super) fn matching(shared: &Shared, request: &AclMatchRequest) -> Result<Acl
 
 /// The tenant of that name, or the only one that asks.
 fn tenant<'i>(inventory: &'i Inventory, name: &str) -> Result<&'i Tenant, InspectError> {
-    let asks = |tenant: &&Tenant| order().number(ACL).is_some_and(|number| tenant.spec.chain[0].has(number));
+    let asks = |tenant: &&Tenant| order().is_on(tenant.spec.scope, tenant.spec.chain[0], ACL);
     if !name.is_empty() {
         let tenant = inventory.tenants.get(name);
         let tenant = tenant.ok_or_else(|| InspectError::NotFound(format!("there is no tenant {name}")))?;

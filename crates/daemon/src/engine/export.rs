@@ -278,7 +278,7 @@ fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u6
         start: when(session.created),
         end: when(session.last_seen).max(when(session.created)),
         observed: milliseconds(at),
-        protocol: seen.key.protocol(),
+        protocol: seen.protocol(),
         spi: spi.unwrap_or_default(),
         ends: [initiator, responder].map(end),
         beyond: beyond(seen).unwrap_or([initiator, responder]).map(end),

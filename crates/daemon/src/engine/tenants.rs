@@ -113,6 +113,8 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             max_sessions: spec.max_sessions.into(),
             max_new_per_second: spec.max_new_per_second,
             early_syn_drop: spec.early_syn_drop,
+            parser: spec.parser_number(),
+            scope: spec.scope,
             chain: spec.chain,
             slow_path: spec.slow_path,
             midstream: spec.midstream,
@@ -129,14 +131,14 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             tenants.engines.add((tenant.index, spec.context), redirect);
         }
         tenants.set(tenant.index, Some(compiled));
-        let context = spec.context;
+        let (context, parser) = (spec.context, spec.parser_number());
         for index in spec.outside_interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
             // One tenant's outside may be another's inside.
             let tenant = tenants.place(index).map_or(0, |place| place.tenant);
-            tenants.set_place(index, Place { tenant, context });
+            tenants.set_place(index, Place { tenant, context, parser });
         }
         for index in spec.interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
-            tenants.set_place(index, Place { tenant: tenant.index, context });
+            tenants.set_place(index, Place { tenant: tenant.index, context, parser });
         }
     }
 }

@@ -55,10 +55,9 @@ pub(super) fn vips(shared: &Shared) -> Vec<VipState> {
 fn state(inventory: &Inventory, name: &Arc<str>, vip: &PlacedVip) -> VipState {
     let (config, ledger) = (&vip.config, &inventory.ledger);
     let (address, port) = config.endpoint;
-    let balance = order().number(BALANCE);
     let users = inventory.tenants.values().filter(|tenant| {
         tenant.spec.context == config.context
-            && balance.is_some_and(|number| tenant.spec.chain[0].has(number))
+            && order().is_on(tenant.spec.scope, tenant.spec.chain[0], BALANCE)
     });
     let mut tenants: Vec<String> = users.map(|tenant| tenant.spec.name.to_string()).collect();
     tenants.sort();

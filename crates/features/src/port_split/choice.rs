@@ -110,7 +110,13 @@ impl PortSplit {
                 let about = self.ports.has(IpProtocol(key.protocol()), port) || self.flows.meets(&key, now);
                 about.then_some(Match::Error)
             }
-            Kind::Fragment | Kind::First | Kind::Later | Kind::Link | Kind::Protocol | Kind::Short => None,
+            Kind::Parsed
+            | Kind::Fragment
+            | Kind::First
+            | Kind::Later
+            | Kind::Link
+            | Kind::Protocol
+            | Kind::Short => None,
         }
     }
 

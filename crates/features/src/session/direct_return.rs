@@ -10,7 +10,7 @@
 use super::entry::Flow;
 use super::explain::{Meeting, Meets};
 use super::one_sided;
-use super::services::{Chain, SERVICES_ARC, Service};
+use super::services::{Chain, SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
@@ -59,6 +59,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: true,
+    scopes: Scopes::DEFAULT,
+    any_key: false,
     explain,
 };
 

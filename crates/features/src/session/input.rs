@@ -3,10 +3,11 @@
 use super::entry::Flow;
 use super::fragments::{self, Pieces};
 use super::onward::Onward;
+use super::parser;
 use super::room::Evicted;
 use super::services::Chain;
 use super::sessions::Sessions;
-use super::tenants::{TICK_BITS, Tenants};
+use super::tenants::{Place, TICK_BITS, Tenants};
 use super::tuple::{Kind, Mark};
 use super::unusual::There;
 use crate::tiered::{self, Tiered};
@@ -19,7 +20,7 @@ use graph::locals::LocalKey;
 use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, GONE, Node, NodeContext, prefetch_read};
+use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
 use tables::session::{Key, Look};
 
 graph::drops! {
@@ -120,6 +121,17 @@ pub(super) fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> 
     (key, mark)
 }
 
+/// The same at an interface whose tenant may have a parser.
+#[inline(always)]
+pub(super) fn identify<F: Pieces>(packets: &Packets, slot: SlotId, place: Place) -> (Key, Mark) {
+    if place.parser != 0
+        && let Some(found) = parser::read::<F>(packets, slot, place)
+    {
+        return found;
+    }
+    read::<F>(packets, slot, place.context)
+}
+
 /// It goes on as it is.
 pub(super) const PASS: Verdict = Verdict::Pass(Chain(0));
 
@@ -190,6 +202,7 @@ impl<F: Pieces> Tiered for Input<F> {
             there.sessions.table.by_own_keys(looks, prefetch_read, Mark::turn);
         }
         self.visit(&mut there, ctx.packets, frame, arcs);
+        self.onward.correct(ctx.packets, (frame.slots, frame.next), there.sessions, tenants);
         let (mut counts, evicted) = (there.counts, there.evicted);
         for (at, verdict) in self.rare.drain(..) {
             let slot = frame.slots[at];
@@ -222,9 +235,12 @@ impl<F: Pieces> Input<F> {
     /// Reads what the packets are to sessions.
     #[inline(always)]
     fn read(&mut self, packets: &mut Packets, slots: &[SlotId], tenants: &Tenants) {
-        let context = |interface| tenants.place(interface).unwrap_or_default().context;
-        let mut last = slots.first().map_or(0, |slot| packets.meta(*slot).rx_if);
-        let mut its = context(last);
+        let at = |interface| tenants.place(interface).unwrap_or_default();
+        // Where there is a parser, no interface's packets are read quickly: it is asked first.
+        let ordinary = |interface, place: Place| if place.parser == 0 { interface } else { IfIndex::MAX };
+        let first = slots.first().map_or(0, |slot| packets.meta(*slot).rx_if);
+        let mut place = at(first);
+        let (mut last, mut its) = (ordinary(first, place), place.context);
         let mut looks = self.looks.iter_mut();
         let mut vector = Vector::new(slots);
         loop {
@@ -241,16 +257,17 @@ impl<F: Pieces> Input<F> {
                 },
             );
             let (Some((_, slot)), Some(look)) = (vector.next(), looks.next()) else { break };
-            last = packets.meta(slot).rx_if;
-            its = context(last);
-            (look.key, look.mark) = read::<F>(packets, slot, its);
+            let interface = packets.meta(slot).rx_if;
+            place = at(interface);
+            (last, its) = (ordinary(interface, place), place.context);
+            (look.key, look.mark) = identify::<F>(packets, slot, place);
         }
     }
 
     /// Takes the packets to their sessions.
     #[inline(always)]
     fn visit(&mut self, there: &mut There<'_, F>, packets: &mut Packets, frame: &mut Frame<'_>, arcs: &Arcs) {
-        let onward = self.onward;
+        let onward = &self.onward;
         let mut all = self.looks.iter().zip(frame.next.iter_mut());
         let mut vector = Vector::new(frame.slots);
         loop {
@@ -262,6 +279,7 @@ impl<F: Pieces> Input<F> {
                     let Some((look, next)) = all.next() else { return false };
                     let passage = match look.mark.kind {
                         Kind::Flow => there.of_session(look.session, look, meta.len()),
+                        Kind::Parsed => there.of_parsed(look, meta.len()),
                         _ => None,
                     };
                     let Some((chain, flow, version)) = passage else {

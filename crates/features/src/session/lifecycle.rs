@@ -12,7 +12,7 @@
 
 use super::entry::{Direction, Session, State};
 use super::explain::{Meeting, Meets};
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
 use super::tuple::{begins_connection, tcp_flags};
 use graph::{Feature, NodeSpec};
@@ -41,6 +41,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
+    scopes: Scopes::All,
+    any_key: true,
     explain,
 };
 
@@ -66,7 +68,7 @@ impl Serve for Lifecycle {
             if protocol == IpProtocol::TCP { tcp_flags(visit.packets, visit.slot, visit.is_v6) } else { 0 };
         visit.step = packet(visit.session, protocol, visit.direction, flags);
         if protocol != IpProtocol::TCP
-            && !(Key::is_one_way(protocol.0) && visit.session.state == State::Embryonic)
+            && !(Key::has_one_direction(protocol.0) && visit.session.state == State::Embryonic)
         {
             // Of datagrams it has to know of one each way: nothing can happen by more of them.
             visit.session.retire_from(visit.direction, visit.me);
@@ -116,7 +118,7 @@ pub(super) fn packet(session: &mut Session, protocol: IpProtocol, direction: Dir
     if tcp {
         return segment(session, direction, flags);
     }
-    let is_one_way = Key::is_one_way(protocol.0);
+    let is_one_way = Key::has_one_direction(protocol.0);
     if is_one_way { again(session, direction) } else { answer(session, direction) }
 }
 

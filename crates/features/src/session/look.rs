@@ -2,6 +2,7 @@
 
 use super::entry::Session;
 use super::events::End;
+use super::parser::{self, Parsed};
 use super::redirect::Judgment;
 use super::session_stats::{SideStats, Stats};
 use super::sessions::Sessions;
@@ -27,22 +28,22 @@ pub struct Filter {
     pub protocol: Option<u8>,
     /// Where it stands.
     pub state: Option<super::State>,
+    /// Number of the parser that has given its key.
+    pub parser: Option<u8>,
 }
 
 impl Filter {
     /// Whether that session is meant.
     pub(super) fn means(&self, seen: &Seen) -> bool {
-        self.matches(&seen.key, &seen.session, seen.translated)
-    }
-
-    fn matches(&self, key: &Key, session: &Session, translated: Option<[Endpoint; 2]>) -> bool {
+        let Seen { key, session, translated, .. } = seen;
         let side = |(address, port): Endpoint| {
             self.address.is_none_or(|wanted| wanted == address)
                 && self.port.is_none_or(|wanted| wanted == port && key.spi().is_none())
         };
-        let (low, high) = key.endpoints();
+        let (low, high) = parser::endpoints(key);
         self.tenant.is_none_or(|tenant| tenant == session.tenant)
-            && self.protocol.is_none_or(|protocol| protocol == key.protocol())
+            && self.protocol.is_none_or(|protocol| protocol == seen.protocol())
+            && self.parser.is_none_or(|parser| key.parsed_by().is_some_and(|(its, _)| its == parser))
             && self.spi.is_none_or(|spi| key.spi() == Some(spi))
             && self.state.is_none_or(|state| state == session.state)
             && (side(low) || side(high) || translated.is_some_and(|ends| ends.into_iter().any(side)))
@@ -73,10 +74,22 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The initiator's endpoint and that of the other side.
+    /// Its IP protocol.
+    #[must_use]
+    pub fn protocol(&self) -> u8 {
+        parser::protocol(&self.key).0
+    }
+
+    /// Its key, if a parser has given it.
+    #[must_use]
+    pub fn parsed(&self) -> Option<Parsed> {
+        Parsed::of(&self.key)
+    }
+
+    /// The initiator's endpoint and that of the other side; of a key that a parser has given, as far as that says.
     #[must_use]
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
-        let (low, high) = self.key.endpoints();
+        let (low, high) = parser::endpoints(&self.key);
         if self.session.initiator_is_high() { (high, low) } else { (low, high) }
     }
 }

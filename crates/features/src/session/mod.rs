@@ -2,12 +2,12 @@
 //!
 //! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
 //!   (answers come from there); `classes`: whose sessions are that begin at one.
-//! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
+//! * `tuple`: what a packet's session is found by; [`parser`]: what else it may be, `gtpu`: tunnels; `input`: the nodes that find or begin the sessions of a vector;
 //!   `early`: SYNs that are dropped when they are seen first; `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`SlowPath`]: what is done with packets that aren't simply one of a session's.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others, `owed`: also for those of other workers; [`Session`]: one of them; `look`: seeing and ending them from outside; `kept`: those that outlive the process; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
-//! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
+//! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, `order`: in declared order, `scopes`: in sets of their own; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `one_sided`, `tcp_check`, `session_stats`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
@@ -22,6 +22,7 @@ mod events;
 mod expire;
 pub mod explain;
 pub(crate) mod fragments;
+mod gtpu;
 mod input;
 mod ip4_session_input;
 mod ip6_session_input;
@@ -32,11 +33,14 @@ pub mod nat;
 mod noted;
 mod one_sided;
 mod onward;
+mod order;
 mod owed;
+pub mod parser;
 mod policer;
 pub mod redirect;
 mod reset;
 mod room;
+mod scopes;
 pub mod service;
 pub mod services;
 mod serving;

@@ -11,7 +11,7 @@
 use super::entry::{Direction, Session, State};
 use super::explain::{Meeting, Meets};
 use super::lifecycle::{self, ACK, SYN, Step};
-use super::services::{Chain, ONE_SIDED, SERVICES_ARC, Service};
+use super::services::{Chain, ONE_SIDED, SERVICES_ARC, Scopes, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
 use super::tuple::{begins_connection, tcp_flags};
 use graph::{Feature, NodeSpec};
@@ -42,6 +42,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
+    scopes: Scopes::All,
+    any_key: false,
     explain,
 };
 

@@ -1,9 +1,18 @@
 //! Where packets go from a node of sessions: to the next service of their chain, or on along the arc that they came by.
+//!
+//! Which service a bit of a chain stands for depends on the scope of the session's tenant. A node takes all packets for ones of its own scope, the first that it is of; where tenants of
+//! others are there, and their packets come to it, too, it [corrects](Onward::correct) the edges of a vector in the end. So those without other scopes pay one comparison a vector.
 
+use super::entry::Flow;
+use super::order;
+use super::scopes::{Layout, Scopes};
 use super::services::{Chain, SERVICES_ARC};
+use super::sessions::Sessions;
+use super::tenants::Tenants;
 use crate::{ip4, ip6};
+use core::iter::zip;
 use graph::arc::{ArcPlace, Arcs};
-use graph::packet::Meta;
+use graph::packet::{Meta, Packets, SlotId};
 use graph::{IfIndex, NodeContext, Resume};
 
 /// Where packets go on that have passed their services: every service's `resumes`.
@@ -12,12 +21,78 @@ pub const RESUMES: &[Resume] = &[
     Resume { arc: ip6::UNICAST, after: "ip6-session-input" },
 ];
 
-/// Ways from a node of sessions to the services, and from them back.
-#[derive(Clone, Copy)]
-pub(super) struct Onward {
-    services: ArcPlace,
-    arcs: [ArcPlace; 2],
+/// Edges to a scope's services, by their bits.
+type Edges = [u8; u64::BITS as usize];
+
+/// The services of a graph, as the nodes that it has are said to be.
+pub(super) struct Numbers {
+    names: Vec<&'static str>,
+    layout: Layout,
 }
+
+impl Numbers {
+    /// Those of the graph that a node is made for. Its services are numbered as [`Order`](super::Order) does, from the same declarations.
+    pub(super) fn of(cx: &NodeContext<'_>) -> Self {
+        let names = cx.features(SERVICES_ARC);
+        let said = names.iter().map(|name| (*name, scopes(name))).collect::<Vec<_>>();
+        // What can't be numbered was refused when services were added.
+        let layout = Layout::new(&said).or_else(|_| Layout::new(&[])).unwrap_or_default();
+        Self { names, layout }
+    }
+
+    /// A service's bit in chains.
+    pub(super) fn number(&self, name: &str) -> Option<u8> {
+        self.layout.number(self.names.iter().position(|known| *known == name)?)
+    }
+
+    /// The first scope that a service is of, and whether it is of others, too; of a node that is no service, all scopes.
+    fn scopes(&self, name: &str) -> (u8, bool) {
+        let at = self.names.iter().position(|known| *known == name);
+        let mask = at.map_or(u64::MAX, |at| self.layout.mask(at));
+        let those = (0..self.layout.scopes().len() as u8).filter(|scope| mask >> scope & 1 != 0);
+        (those.clone().next().unwrap_or(0), those.count() > 1)
+    }
+
+    fn edges(&self, scope: u8, base: u8) -> Edges {
+        let mut edges = [0; _];
+        for (at, number) in self.layout.of(scope) {
+            edges[usize::from(number)] = base + at as u8;
+        }
+        edges
+    }
+}
+
+/// Scopes of a service, as it is declared.
+fn scopes(name: &str) -> Scopes {
+    #[cfg(test)]
+    if let Some(service) = super::tests::SCOPED.iter().find(|service| service.node.name == name) {
+        return service.scopes;
+    }
+    let declared = order().services().iter().find(|service| service.node.name == name);
+    declared.map_or(Scopes::DEFAULT, |service| service.scopes)
+}
+
+/// Ways from a node of sessions to the services, and from them back.
+pub(super) struct Onward {
+    edges: Edges,
+    arcs: [ArcPlace; 2],
+    /// Where packets of other scopes come to the node, too.
+    others: Option<Box<Others>>,
+}
+
+/// Ways of sessions of other scopes.
+struct Others {
+    /// The scope that all packets are taken to be of.
+    own: u8,
+    /// The bit that an edge of that one was taken for; [`NO_SERVICE`]: it leads to none.
+    numbers: [u8; 256],
+    /// By scope.
+    edges: Vec<Edges>,
+    /// Drop reason of a packet whose session had to make room between two nodes.
+    gone: u16,
+}
+
+const NO_SERVICE: u8 = u8::MAX;
 
 /// How a packet of a vector has gone back to its arc, for the next one, which nearly always does the same.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,12 +105,38 @@ pub(super) struct Back {
 impl Onward {
     /// The ways of a node that finds sessions, for packets of an IP version.
     pub(super) fn of_input(cx: &NodeContext<'_>, arc: &str) -> Self {
-        Self { services: cx.arc(SERVICES_ARC), arcs: [cx.arc(arc); 2] }
+        Self::new(cx, [cx.arc(arc); 2])
     }
 
     /// The ways of a service.
     pub(super) fn of_service(cx: &NodeContext<'_>) -> Self {
-        Self { services: cx.arc(SERVICES_ARC), arcs: [cx.arc(ip4::UNICAST), cx.arc(ip6::UNICAST)] }
+        Self::new(cx, [cx.arc(ip4::UNICAST), cx.arc(ip6::UNICAST)])
+    }
+
+    fn new(cx: &NodeContext<'_>, arcs: [ArcPlace; 2]) -> Self {
+        let (numbers, base) = (Numbers::of(cx), cx.arc(SERVICES_ARC).base);
+        let (own, of_others) = numbers.scopes(cx.name());
+        let mut edges = numbers.edges(own, base);
+        let others = of_others.then(|| {
+            let mut others = Box::new(Others {
+                own,
+                numbers: [NO_SERVICE; 256],
+                edges: (0..numbers.layout.scopes().len() as u8)
+                    .map(|scope| numbers.edges(scope, base))
+                    .collect(),
+                gone: cx.drop_of("ip4-session-input", "session-gone").unwrap_or_default(),
+            });
+            // Bits that nobody has in its own scope get edges that lead nowhere (`drop`), so that an edge says which bit it was taken for.
+            let unused = (cx.edges()..256).rev();
+            for (edge, unused) in zip(edges.iter_mut().filter(|edge| **edge == 0), unused) {
+                *edge = unused as u8;
+            }
+            for (number, edge) in edges.iter().enumerate().filter(|(_, edge)| **edge != 0) {
+                others.numbers[usize::from(*edge)] = number as u8;
+            }
+            others
+        });
+        Self { edges, arcs, others }
     }
 
     /// Edge of a packet with that chain before it.
@@ -74,8 +175,57 @@ impl Onward {
     #[inline(always)]
     fn service_edge(&self, chain: Chain, meta: &mut Meta) -> Option<u8> {
         let first = chain.first()?;
-        let Some(reason) = chain.block() else { return Some(self.services.base + first) };
+        let Some(reason) = chain.block() else {
+            return Some(self.edges[usize::from(first) % self.edges.len()]);
+        };
         meta.drop_reason = reason;
         Some(0)
+    }
+
+    /// Sends packets whose sessions are of other scopes to the services that their bits stand for there. For the end of a vector.
+    #[inline(always)]
+    pub(super) fn correct(
+        &self,
+        packets: &mut Packets,
+        (slots, next): (&[SlotId], &mut [u8]),
+        sessions: &Sessions,
+        tenants: &Tenants,
+    ) {
+        if tenants.is_scoped()
+            && let Some(others) = &self.others
+        {
+            others.correct(packets, (slots, next), sessions, tenants);
+        }
+    }
+}
+
+impl Others {
+    #[cold]
+    #[inline(never)]
+    fn correct(
+        &self,
+        packets: &mut Packets,
+        (slots, next): (&[SlotId], &mut [u8]),
+        sessions: &Sessions,
+        tenants: &Tenants,
+    ) {
+        for (slot, edge) in zip(slots, next) {
+            let number = self.numbers[usize::from(*edge)];
+            if number == NO_SERVICE {
+                continue;
+            }
+            let meta = packets.meta_mut(*slot);
+            let session = sessions.table.get(Flow(meta.next_hop).session());
+            let scope = session.and_then(|session| tenants.get(session.tenant)).map(|tenant| tenant.scope);
+            if scope == Some(self.own) {
+                continue;
+            }
+            // A session that has just gone is nobody's, and another one that has its number now may have no such service.
+            let right = scope.and_then(|scope| self.edges.get(usize::from(scope)));
+            *edge = right.map_or(0, |edges| edges[usize::from(number) % edges.len()]);
+            if *edge == 0 {
+                meta.drop_reason = self.gone;
+            }
+        }
     }
 }

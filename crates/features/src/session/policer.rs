@@ -9,7 +9,7 @@
 
 use super::entry::Flow;
 use super::explain::{Meeting, Meets, Object};
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use crate::policer::{Action, Policed, colour, fates, mark};
 use graph::engine::MAX_VECTOR;
@@ -65,6 +65,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
+    scopes: Scopes::All,
+    any_key: true,
     explain,
 };
 

@@ -1,14 +1,16 @@
 //! What a service is made of that is written elsewhere, in a crate of its own: `docs/write-a-service.md`.
 //!
 //! * [`Custom`]: what it does with a [`Packet`]; [`node`]: its node; [`Service`]: its declaration.
-//! * [`add`]: has it be one of the services, before anything else is done with them.
+//! * [`add`]: has it be one of the services, before anything else is done with them; [`add_parsers`]: likewise one of the [parsers](Parser).
 
 pub use super::onward::RESUMES;
-pub use super::services::{SERVICES_ARC, Service, ServiceError};
+pub use super::parser::{Datagram, MAX_KEY, Parsed, Parser};
+pub use super::services::{DEFAULT_SCOPE, SERVICES_ARC, Scopes, Service, ServiceError};
 pub use super::serving::Verdict;
 
 use super::entry::{Direction, Marks, Session};
-use super::services::Order;
+use super::parser;
+use super::services::{IMPLIED, Order};
 use super::serving::{COUNTERS, Serve, Serving, Visit};
 use super::tenants::Tenant;
 use super::tuple::transport_at;
@@ -25,15 +27,22 @@ pub trait Custom: Send + 'static {
 
 /// A service that another one may put on the chains of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Insertable(pub(super) u8);
+pub struct Insertable {
+    number: u8,
+    /// Scopes that it is of: bit `n` is scope `n`.
+    scopes: u64,
+}
 
 impl Insertable {
     /// The service of that name; `None` where there is none that tenants could name. For where a node is made: packets have no time for names.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let order = order();
-        order.chain([name]).ok()?;
-        order.number(name).map(Self)
+        Self::of(order(), name)
+    }
+
+    pub(super) fn of(order: &Order, name: &str) -> Option<Self> {
+        let number = order.number(name).filter(|_| !IMPLIED.contains(&name))?;
+        Some(Self { number, scopes: order.mask(name) })
     }
 }
 
@@ -62,7 +71,13 @@ impl Packet<'_, '_> {
     /// The session's protocol.
     #[must_use]
     pub fn protocol(&self) -> IpProtocol {
-        self.0.protocol()
+        parser::protocol(self.0.key)
+    }
+
+    /// The session's key, if its tenant's parser has given it. Then endpoints are known as far as that says.
+    #[must_use]
+    pub fn parsed(&self) -> Option<Parsed> {
+        Parsed::of(self.0.key)
     }
 
     /// Who began the session: address and port, as it has them itself.
@@ -78,7 +93,7 @@ impl Packet<'_, '_> {
     }
 
     fn sides(&self) -> [Endpoint; 2] {
-        let (low, high) = self.0.key.endpoints();
+        let (low, high) = parser::endpoints(self.0.key);
         if self.0.session.initiator_is_high() { [high, low] } else { [low, high] }
     }
 
@@ -123,13 +138,17 @@ impl Packet<'_, '_> {
     }
 
     /// Puts a service behind this one on both of the session's chains, until its tenant changes: it sees this packet, and all that come later. False where it
-    /// comes before this one, or packets of the session are dropped: then nothing changes.
+    /// comes before this one, is of other scopes than the session's tenant, or packets of the session are dropped: then nothing changes.
     ///
     /// What the service needs of a tenant (a pool, lists, an engine) has to be the tenant's. `tcp-check` takes a connection that has begun for one whose beginning it
     /// hasn't seen, and follows it.
-    pub fn insert_service(&mut self, Insertable(service): Insertable) -> bool {
+    pub fn insert_service(&mut self, Insertable { number: service, scopes }: Insertable) -> bool {
+        let scope = self.0.tenant().map_or(0, |tenant| tenant.scope);
         let session = &mut *self.0.session;
-        if service <= self.0.me || session.chain.iter().any(|chain| chain.block().is_some()) {
+        if service <= self.0.me
+            || scopes >> scope & 1 == 0
+            || session.chain.iter().any(|chain| chain.block().is_some())
+        {
             return false;
         }
         let is_new = !session.chain[0].has(service);
@@ -163,9 +182,9 @@ pub fn node(cx: &NodeContext<'_>, service: impl Custom) -> Box<dyn Node> {
 /// Services can't be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
-    /// Somebody knows the services without them already.
+    /// Somebody knows the services, or parsers, without them already.
     #[error(
-        "service {0:?} is added too late: add services before the graph is built and configuration is read"
+        "{0:?} is added too late: add services and parsers before the graph is built and configuration is read"
     )]
     Late(&'static str),
     /// There is one of that name.
@@ -177,6 +196,15 @@ pub enum AddError {
     /// A service counts more than there is room for.
     #[error("service {0:?} has {1} counters, and {COUNTERS} at most can be told apart")]
     Counters(&'static str, usize),
+    /// There is a parser of that name.
+    #[error("there is a parser {0:?} already: give yours another name")]
+    TakenParser(&'static str),
+    /// A parser's keys are too long, or empty.
+    #[error("parser {0:?} has keys of {1} bytes: 1 to {max} are possible", max = parser::MAX_KEY)]
+    KeyBytes(&'static str, usize),
+    /// More parsers than can be told apart.
+    #[error("there are {0} parsers, and 255 at most can be told apart")]
+    TooManyParsers(usize),
     /// They contradict each other.
     #[error(transparent)]
     Order(#[from] ServiceError),
@@ -206,6 +234,28 @@ pub fn add(services: &[Service]) -> Result<(), AddError> {
     ORDER.set(Order::resolve(&all)?).map_err(|_| AddError::Late(first.node.name))
 }
 
+/// Adds parsers to Quiver's own. Once, and first of all.
+///
+/// # Errors
+/// [`AddError`], which names the parser.
+pub fn add_parsers(parsers: &[Parser]) -> Result<(), AddError> {
+    let Some(first) = parsers.first() else { return Ok(()) };
+    let mut all = parser::OWN.to_vec();
+    for one in parsers {
+        if all.contains(one) {
+            return Err(AddError::TakenParser(one.name));
+        }
+        if one.key_bytes == 0 || one.key_bytes > MAX_KEY {
+            return Err(AddError::KeyBytes(one.name, one.key_bytes));
+        }
+        all.push(*one);
+    }
+    if all.len() > usize::from(u8::MAX) {
+        return Err(AddError::TooManyParsers(all.len()));
+    }
+    parser::ALL.set(all).map_err(|_| AddError::Late(first.name))
+}
+
 /// Where a session's packets go is said by the service behind all others, also behind those that were added.
 fn last(all: &mut [Service]) {
     let behind: Vec<&'static str> = all
@@ -222,7 +272,6 @@ fn last(all: &mut [Service]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explain::Meets;
     use super::super::lifecycle;
     use super::*;
     use graph::{CounterSpec, NodeSpec};
@@ -230,7 +279,7 @@ mod tests {
     const PLACE: Feature = Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: &["acl"] };
     const MANY: &[CounterSpec] = &[CounterSpec { name: "one", help: "One of many." }; COUNTERS + 1];
     const OF: NodeSpec = NodeSpec { name: "mine", features: &[PLACE], ..NodeSpec::EMPTY };
-    const MINE: Service = Service { node: OF, both_ways: false, errors: false, explain: |_| Meets::Passes };
+    const MINE: Service = Service { node: OF, ..Service::EMPTY };
 
     #[test]
     fn what_can_not_be_added_is_said_by_name() {

@@ -7,9 +7,9 @@ use super::entry::{Direction, Flow, Session};
 use super::input::of_later;
 use super::lifecycle::Step;
 pub(super) use super::onward::RESUMES;
-use super::onward::{Back, Onward};
+use super::onward::{Back, Numbers, Onward};
 use super::redirect::Note;
-use super::services::{Chain, SERVICES_ARC};
+use super::services::Chain;
 use super::session_stats::Stats;
 use super::sessions::Sessions;
 use super::tcp_check::Track;
@@ -47,7 +47,6 @@ pub enum Verdict {
 
 /// Behind all drop reasons: packets that a [`Verdict::To`] takes, by the edge in the lower bits.
 const LEAVES: u16 = 0xff00;
-
 /// What becomes of a packet before a service sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -233,7 +232,7 @@ pub(super) struct Serving<S> {
 impl<S: Serve> Serving<S> {
     /// The node of a service.
     pub(super) fn boxed(cx: &NodeContext<'_>, service: S) -> Box<dyn Node> {
-        let me = cx.member(SERVICES_ARC, cx.name()).unwrap_or_default();
+        let me = Numbers::of(cx).number(cx.name()).unwrap_or_default();
         Box::new(Self {
             service,
             me,
@@ -294,6 +293,7 @@ impl<S: Serve> Node for Serving<S> {
                 }
             };
         }
+        self.onward.correct(ctx.packets, (frame.slots, frame.next), sessions, tenants);
         for (counter, count) in self.counts.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
             ctx.count(counter as u8, core::mem::take(count));
         }

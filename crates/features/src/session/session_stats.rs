@@ -12,7 +12,7 @@
 
 use super::entry::Flow;
 use super::explain::{Meeting, Meets};
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tcp_check::Segment;
@@ -59,6 +59,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
+    scopes: Scopes::All,
+    any_key: true,
     explain,
 };
 

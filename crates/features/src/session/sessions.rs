@@ -200,7 +200,8 @@ impl Sessions {
             chain: tenant.chain,
             ..Session::default()
         };
-        session.marks.put(Marks::INITIATOR_IS_HIGH, from_high);
+        // Who is the initiator is said by the parser, if one has given the key.
+        session.marks.put(Marks::INITIATOR_IS_HIGH, from_high && !key.is_parsed());
         match self.table.insert(key, hash, session) {
             Ok(Inserted::New(index)) => {
                 self.arm(index, tenant, tick);
@@ -297,7 +298,8 @@ impl Sessions {
         let Some(tenant) = tenants.get(session.tenant) else { return false };
         let is_anothers = self.begun.get(handle).is_some_and(|at| tenants.is_anothers(*at, session.tenant));
         let translated = session.marks.has(Marks::TRANSLATED);
-        !is_anothers && (!translated || self.translations.holds(tenants, tenant, &key, handle))
+        let found = key.parsed_by().is_none_or(|(parser, _)| parser == tenant.parser);
+        !is_anothers && found && (!translated || self.translations.holds(tenants, tenant, &key, handle))
     }
 
     /// Whether a packet of that side begins a session anew, as [`yields`] has it.

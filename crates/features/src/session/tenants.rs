@@ -130,7 +130,11 @@ pub struct Tenant {
     pub max_new_per_second: u32,
     /// While there is no place, SYNs are dropped when they are seen first.
     pub early_syn_drop: bool,
-    /// Services of packets from the initiator and to it.
+    /// Number of the parser that finds its sessions; 0: none.
+    pub parser: u8,
+    /// The scope of its services.
+    pub scope: u8,
+    /// Services of packets from the initiator and to it, by their bits in that scope.
     pub chain: [Chain; 2],
     /// What is done with packets that aren't simply one of a session's.
     pub slow_path: SlowPath,
@@ -182,6 +186,8 @@ pub struct Place {
     pub tenant: u16,
     /// Address space that they are looked up in.
     pub context: u16,
+    /// Number of the parser that finds them; 0: none.
+    pub parser: u8,
 }
 
 /// All tenants, by number, and whose packets each interface's are.
@@ -206,6 +212,8 @@ pub struct Tenants {
     /// Whether workers owe each other places of quotas: the same through all versions of the tables.
     pub(super) owed: Arc<Owed>,
     tenants: Vec<Option<Arc<Tenant>>>,
+    /// How many have another scope than the default one.
+    scoped: usize,
     /// How many tenants each interface leads outside for.
     outside: Vec<u16>,
     places: Vec<Option<Place>>,
@@ -228,6 +236,9 @@ impl Tenants {
     /// The worker that has the sessions of a key: the same for both directions.
     #[must_use]
     pub fn owner(&self, key: &Key) -> u32 {
+        if key.is_parsed() {
+            return pick(self.shares.hash(key), self.workers);
+        }
         if let Some(client) = self.vips.client(key) {
             // Its VIP is replaced by a backend, and the client stays.
             return pick(self.shares.hash(&client), self.workers);
@@ -253,6 +264,10 @@ impl Tenants {
             return;
         }
         let before = core::mem::replace(&mut self.tenants[at], tenant.map(Arc::new));
+        let scoped = |tenant: &Option<Arc<Tenant>>| {
+            usize::from(tenant.as_ref().is_some_and(|tenant| tenant.scope != 0))
+        };
+        self.scoped = self.scoped + scoped(&self.tenants[at]) - scoped(&before);
         for interface in before.iter().flat_map(|tenant| &tenant.outside) {
             self.outside[usize::from(*interface)] -= 1;
         }
@@ -263,6 +278,13 @@ impl Tenants {
             }
             self.outside[interface] += 1;
         }
+    }
+
+    /// Whether a tenant has another scope than the default one.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn is_scoped(&self) -> bool {
+        self.scoped > 0
     }
 
     /// Whether the interface leads outside for any tenant.
@@ -296,6 +318,7 @@ impl Tenants {
     /// Removes all tenants with their mappings, and all that is said of interfaces; VIPs and lists of rules stay.
     pub fn clear(&mut self) {
         self.tenants.clear();
+        self.scoped = 0;
         self.outside.clear();
         self.places.clear();
         self.mapped.clear();

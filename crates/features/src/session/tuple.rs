@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     /// One of a flow's packets.
     #[default]
     Flow,
+    /// Likewise, with a key that its tenant's parser has given.
+    Parsed,
     /// An ICMP error about a packet of a flow, which came from where this one goes.
     Error,
     /// A link's own business (neighbour discovery, listeners): never a session's.

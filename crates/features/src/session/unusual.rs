@@ -2,7 +2,7 @@
 
 use super::entry::Flow;
 use super::fragments::Pieces;
-use super::input::{Counter, Drop, PASS, Rare, Verdict, read};
+use super::input::{Counter, Drop, PASS, Rare, Verdict, identify};
 use super::room::Evicted;
 use super::services::Chain;
 use super::sessions::{NoRoom, Sessions};
@@ -52,6 +52,15 @@ impl<F: Pieces> There<'_, F> {
         Some((chain, Flow::new(index, F::IS_V6, from_high), version))
     }
 
+    /// The same of a packet whose key a parser has given: it has all words, also of packets of IPv4.
+    #[inline(never)]
+    pub(super) fn of_parsed(&mut self, look: &Look<Mark>, bytes: u32) -> Option<(Chain, Flow, u16)> {
+        let from_high = look.mark.from_high;
+        let found = (look.session, &look.key, true);
+        let (chain, version) = self.sessions.packet(self.tenants, found, (from_high, bytes), self.tick)?;
+        Some((chain, Flow::new(look.session, F::IS_V6, from_high), version))
+    }
+
     /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
     #[inline(never)]
     pub(super) fn unusual(&mut self, packets: &Packets, slot: SlotId, look: &Look<Mark>) -> Passage {
@@ -65,7 +74,7 @@ impl<F: Pieces> There<'_, F> {
         let (look, mark) = (&found, found.mark);
         let found = if is_alias(look.session) { NONE } else { look.session };
         if found == NONE
-            && matches!(mark.kind, Kind::Flow | Kind::First | Kind::Later | Kind::Error)
+            && matches!(mark.kind, Kind::Flow | Kind::Parsed | Kind::First | Kind::Later | Kind::Error)
             && let Some(owner) = self.elsewhere(&look.key)
         {
             return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
@@ -93,8 +102,8 @@ impl<F: Pieces> There<'_, F> {
                     }
                 };
             }
-            Kind::Flow | Kind::First | Kind::Later => {
-                if mark.kind != Kind::Flow
+            Kind::Flow | Kind::Parsed | Kind::First | Kind::Later => {
+                if matches!(mark.kind, Kind::First | Kind::Later)
                     && let Some(tenant) = self.session_drops(found, Case::Fragments)
                 {
                     return (Verdict::Rare(Rare::Drop(Drop::Fragment, tenant)), Flow::NONE, 0);
@@ -116,7 +125,7 @@ impl<F: Pieces> There<'_, F> {
                     // Of a tenant that is gone, or denied, and this one begins it anew. It may have been found by another key.
                     let end = self.sessions.why_not(self.tenants, found);
                     self.sessions.end(found, end);
-                    (look.key, look.mark) = read::<F>(packets, slot, place.context);
+                    (look.key, look.mark) = identify::<F>(packets, slot, place);
                     look.hash = self.sessions.table.hash(&look.key);
                 }
                 return match self.first((place, interface), (packets, slot), &look) {
@@ -168,7 +177,8 @@ impl<F: Pieces> There<'_, F> {
     ) -> Result<Passage, (Drop, u16)> {
         let mut number = place.tenant;
         let mut tenant = self.tenants.get(number);
-        if let Some(owner) = tenant.filter(|owner| !owner.classes.is_empty()) {
+        let is_parsed = look.mark.kind == Kind::Parsed;
+        if let Some(owner) = tenant.filter(|owner| !owner.classes.is_empty() && !is_parsed) {
             // A later fragment has nothing of a transport header.
             let is_later = look.mark.kind == Kind::Later;
             let said = if is_later { (0, 0) } else { acl::first(packets, slot, &look.key) };
@@ -178,7 +188,7 @@ impl<F: Pieces> There<'_, F> {
                 (number, tenant) = (class, self.tenants.get(class));
             }
         }
-        if tenant.is_none() {
+        if tenant.is_none() && !is_parsed {
             // From outside, hosts can be asked that are mapped.
             number = self.tenants.mapped.tenant(&look.key, look.mark.from_high);
             tenant = self.tenants.get(number).filter(|tenant| tenant.is_outside(interface));
@@ -188,7 +198,7 @@ impl<F: Pieces> There<'_, F> {
             self.counts[Counter::Outside as usize] += 1;
             return Ok((PASS, Flow::NONE, 0));
         };
-        if look.mark.kind != Kind::Flow {
+        if matches!(look.mark.kind, Kind::First | Kind::Later) {
             match tenant.slow_path.action(Case::Fragments) {
                 SlowAction::Drop => return Err((Drop::Fragment, number)),
                 // It was handled because its interface is another tenant's outside, and is that one's no more than others.

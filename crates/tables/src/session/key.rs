@@ -12,6 +12,8 @@ pub type Endpoint = (IpAddr, u16);
 ///
 /// Protocols without ports have something that is the same both ways in their place: the identifier of an ICMP echo (twice), or 0.
 ///
+/// Where the caller has keys of its own ([`Key::parsed`]), these are in the place of the addresses, and the IP version is none.
+///
 /// Flows of ESP and AH are [one-way](Key::is_one_way): an SPI is its receiver's, and what comes back has another one, which nobody on the way can know
 /// (RFC 4301 section 4.1). There, the source is the lower endpoint, whatever its address, and the halves of the SPI stand for the ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,6 +26,16 @@ pub struct Key {
 }
 
 const _: () = assert!(size_of::<Key>() == 40);
+
+/// Bytes that a key of the caller's own has.
+pub const PARSED_BYTES: usize = 32;
+
+/// In the place of the IP version: a key of the caller's own.
+const PARSED: u8 = 0xff;
+/// In the place of the protocol: its packets have both directions, or one. Neither is a protocol that has sessions otherwise; the second stands behind ESP and AH, so that asking for all three takes no more
+/// than asking for these.
+const BOTH_WAYS: u8 = 0;
+const ONE_WAY: u8 = 52;
 
 #[inline(always)]
 const fn rest(low_port: u16, high_port: u16, context: u16, protocol: u8, version: u8) -> u64 {
@@ -112,6 +124,44 @@ impl Key {
         (Self { addresses, rest: rest(source.1, destination.1, context, protocol, 6) }, false)
     }
 
+    /// A key of the caller's own: what its parser of that number has made of a packet. Keys of two parsers are never the same, nor are such a one and one of addresses.
+    #[must_use]
+    pub fn parsed(context: u16, parser: u8, one_way: bool, bytes: &[u8; PARSED_BYTES]) -> Self {
+        let word = |at: usize| {
+            bytes
+                .get(8 * at..)
+                .and_then(|bytes| bytes.first_chunk())
+                .map_or(0, |word| u64::from_be_bytes(*word))
+        };
+        let protocol = if one_way { ONE_WAY } else { BOTH_WAYS };
+        let rest = rest(parser.into(), 0, context, protocol, PARSED);
+        Self { addresses: core::array::from_fn(word), rest }
+    }
+
+    /// Number of the parser that has given it, and what it has given; `None`: it is one of addresses and ports.
+    #[must_use]
+    pub fn parsed_by(&self) -> Option<(u8, [u8; PARSED_BYTES])> {
+        let mut bytes = [0; PARSED_BYTES];
+        for (part, word) in bytes.chunks_exact_mut(8).zip(self.addresses) {
+            part.copy_from_slice(&word.to_be_bytes());
+        }
+        self.is_parsed().then_some(((self.rest >> 48) as u8, bytes))
+    }
+
+    /// Whether it is one of the caller's own.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_parsed(&self) -> bool {
+        self.rest as u8 == PARSED
+    }
+
+    /// Whether packets of flows of a protocol, as keys have it, have one direction: of ESP and AH, and of the caller's own where it says so.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_one_direction(protocol: u8) -> bool {
+        matches!(protocol, 50 | 51 | ONE_WAY)
+    }
+
     /// Whether flows of a protocol have one direction each, and an SPI: ESP (RFC 4303) and AH (RFC 4302).
     #[inline(always)]
     #[must_use]
@@ -150,9 +200,13 @@ impl Key {
         ]
     }
 
-    /// The lower and the higher endpoint.
+    /// The lower and the higher endpoint; none (`::`, port 0) of a key of the caller's own.
     #[must_use]
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
+        if self.is_parsed() {
+            let nobody = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+            return (nobody, nobody);
+        }
         let [a, b, c, d] = self.addresses;
         let (low_port, high_port) = ((self.rest >> 48) as u16, (self.rest >> 32) as u16);
         if self.is_v4() {

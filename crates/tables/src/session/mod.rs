@@ -28,6 +28,6 @@ mod tests;
 pub use alias::is_alias;
 pub use beside::Beside;
 pub use directory::Directory;
-pub use key::{Endpoint, Key};
+pub use key::{Endpoint, Key, PARSED_BYTES};
 pub use seed::Seed;
 pub use table::{Full, Handle, Inserted, Look, NONE, SessionTable, Taken};

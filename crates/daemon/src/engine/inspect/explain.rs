@@ -9,7 +9,7 @@ use features::interface::{Interfaces, Rpf};
 use features::ip::control::Step as RouteStep;
 use features::ip::{Fibs, Followed, LinkLocals, NextHopKind, NextHops, follow, leads_back};
 use features::neighbour::direct_way;
-use features::session::explain::{Explained, Imagined, Known, Object, Outcome, Step};
+use features::session::explain::{Explained, Imagined, Known, Object, Outcome, Payload, Step};
 use features::tunnel::Tunnel;
 use graph::port::IfIndex;
 use graph::publish::Key as Part;
@@ -163,6 +163,9 @@ fn packet(
         destination,
         flags: question.flags,
         icmp: question.icmp,
+        payload: Payload::new(&request.payload).ok_or_else(|| {
+            InspectError::Invalid(format!("payload: {} bytes at most are looked at", Payload::MOST))
+        })?,
     };
     packet.interface = entrance(inventory, tables, tenant, &packet, &request.interface)?;
     packet.vrf = tables.interfaces.get(packet.interface).vrf;

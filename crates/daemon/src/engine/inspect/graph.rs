@@ -1,6 +1,7 @@
 //! The graph itself.
 
 use api::v1::{GraphArc, GraphNode, GraphNodeKind, GraphResponse};
+use features::session::order;
 use graph::NodeKind;
 
 use super::super::start::Shared;
@@ -18,6 +19,7 @@ pub(super) fn response(shared: &Shared) -> GraphResponse {
         edges: node.edges.iter().map(name).collect(),
         help: node.spec.help.into(),
         tier: shared.tier.name().into(),
+        scopes: order().scopes_of(node.spec.name).into_iter().map(Into::into).collect(),
     });
     let arcs = shared.plan.arcs.iter().map(|arc| GraphArc {
         name: arc.name.into(),

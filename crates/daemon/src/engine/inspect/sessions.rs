@@ -4,6 +4,7 @@
 //! Between two parts the worker moves packets.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
@@ -13,6 +14,7 @@ use api::v1::{
     EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, SideStatistics,
     SideTotals, TcpState, TenantDrops, TenantState,
 };
+use features::session::parser;
 use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
 use features::session::{self, End, Filter, Occupancy, Seen, Sessions, SideSums, State, order};
@@ -24,7 +26,7 @@ use super::super::directory::Inventory;
 use super::super::redirects;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
-use crate::model::spec::{ClassSpec, slow_path};
+use crate::model::spec::{ClassSpec, scope_name, slow_path};
 
 /// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
 pub(in super::super) const SPAN: u32 = 1024;
@@ -37,7 +39,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
     let each = inventory.tenants.values().map(|tenant| {
         let (spec, figures) = (&tenant.spec, &tenant.occupancy);
         let [initiators, responders] = figures.noted.sums().map(totals);
-        let services = |chain| order().names(chain).map(Into::into).collect();
+        let services = |chain| order().names(spec.scope, chain).map(Into::into).collect();
         TenantState {
             name: spec.name.to_string(),
             context: spec.context.into(),
@@ -58,6 +60,8 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             initiator_totals: initiators,
             responder_totals: responders,
             slow_path: Some(slow_path::in_force(spec.slow_path)),
+            scope: scope_name(spec.scope).into(),
+            parser: spec.parser.map(|parser| parser.name.into()).unwrap_or_default(),
         }
     });
     let mut list: Vec<_> = each.collect();
@@ -250,6 +254,13 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
         SessionPhase::Closing => Some(State::Closing),
         SessionPhase::TimeWait => Some(State::TimeWait),
     };
+    let parser = match filter.parser.as_str() {
+        "" => None,
+        name => {
+            let missing = || InspectError::NotFound(format!("there is no parser {name}"));
+            Some(parser::number(name).ok_or_else(missing)?)
+        }
+    };
     Ok(Filter {
         tenant,
         address,
@@ -257,6 +268,7 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
         protocol: protocol.map_err(|_| invalid("protocol", &filter.protocol.unwrap_or_default()))?,
         state,
         spi: filter.spi,
+        parser,
     })
 }
 
@@ -264,8 +276,13 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
 pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64) -> SessionState {
     let Seen { handle, key, session, .. } = seen;
     let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
-    let spi = key.spi();
+    let (spi, parsed) = (key.spi(), seen.parsed());
     let port = |port: u16| if spi.is_some() { 0 } else { u32::from(port) };
+    // Whom a parser's key doesn't say is left out.
+    let said = |address: IpAddr| match parsed {
+        Some(_) if address.is_unspecified() => String::new(),
+        _ => address.to_string(),
+    };
     let now = (now >> TICK_BITS) as u32;
     // A packet may have come since the worker took its time.
     let since =
@@ -285,10 +302,10 @@ pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64
         id: format!("{worker}-{}.{}", handle.index, handle.generation),
         tenant: tenant.into(),
         context: key.context().into(),
-        protocol: key.protocol().into(),
-        initiator: initiator.to_string(),
+        protocol: seen.protocol().into(),
+        initiator: said(initiator),
         initiator_port: port(initiator_port),
-        responder: responder.to_string(),
+        responder: said(responder),
         responder_port: port(responder_port),
         phase: phase.into(),
         forward_packets: session.packets()[0],
@@ -308,6 +325,8 @@ pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64
         spi,
         initiator_statistics: seen.stats.map(|[initiator, _]| statistics(&initiator)),
         responder_statistics: seen.stats.map(|[_, responder]| statistics(&responder)),
+        parser: parsed.map(|parsed| parsed.parser.name.into()).unwrap_or_default(),
+        key: parsed.map(|parsed| parsed.text()).unwrap_or_default(),
     }
 }
 

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use features::session::balance::control::{BackendConfig, VipConfig};
 use features::session::nat::PrefixPair;
+use features::session::parser::Parser;
 
 use super::Conflicts;
 use crate::model::spec::TenantSpec;
 use crate::model::{Flaw, Key, Name};
 
 impl Conflicts<'_> {
-    /// An interface is one tenant's, and its packets belong to one address space.
+    /// An interface is one tenant's, and its packets belong to one address space and are told apart in one way.
     pub(super) fn tenants(&mut self) {
         let mut owners = BTreeMap::<&Name, &Name>::new();
         let mut contexts = BTreeMap::<&Name, (&Name, u16)>::new();
+        let mut parsers = BTreeMap::<&Name, (&Name, Option<&Parser>)>::new();
         for (name, stored) in &self.model.tenants {
             for interface in &stored.spec.interfaces {
                 if let Some(other) = owners.insert(interface, name) {
@@ -33,6 +35,15 @@ impl Conflicts<'_> {
                         let what = format!("{other} has interface {interface} in another context");
                         Flaw::new("context", what)
                             .remedy("give tenants that share an interface the same context")
+                    });
+                }
+                let (other, first) = *parsers.entry(interface).or_insert((name, stored.spec.parser));
+                if first != stored.spec.parser {
+                    self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
+                        let what =
+                            format!("{other} has interface {interface} with another parser, or without");
+                        Flaw::new("parser", what)
+                            .remedy("give tenants that share an interface the same parser, or none")
                     });
                 }
             }

@@ -47,7 +47,7 @@ pub use range::IpRange;
 pub use redirect::RedirectSpec;
 pub use route::{Hop, NextHopSpec, Paths, RouteSpec};
 pub use tap::{HostRouteSpec, TapSpec};
-pub use tenant::{ClassSpec, TenantSpec};
+pub use tenant::{ClassSpec, TenantSpec, scope_name};
 pub use tunnel::{TunnelFormat, TunnelSpec};
 pub use vip::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
 pub use vlan::VlanSpec;

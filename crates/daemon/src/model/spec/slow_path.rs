@@ -1,9 +1,9 @@
 //! What a tenant has done with packets that aren't simply one of a session's.
 
 use api::v1::{self, SlowPathAction};
-use features::session::services::Chain;
-use features::session::{CASES, Case, Midstream, SlowAction, SlowPath, order};
+use features::session::{CASES, Case, Midstream, SlowAction, SlowPath};
 
+use super::tenant::On;
 use crate::model::{Flaw, fields};
 
 /// Services that a packet passes by where it has no session, and that are there so that none does.
@@ -13,10 +13,8 @@ const ACL: &str = "acl";
 const TCP_CHECK: &str = "tcp-check";
 
 /// Those that a tenant has, in either direction.
-pub(super) fn guards(chain: [Chain; 2], midstream: Midstream) -> Vec<&'static str> {
-    let has = |service: &&str| {
-        order().number(service).is_some_and(|number| chain.iter().any(|services| services.has(number)))
-    };
+pub(super) fn guards(chain: [On; 2], midstream: Midstream) -> Vec<&'static str> {
+    let has = |service: &&str| chain.iter().any(|services| services.has(service));
     let strict = (midstream != Midstream::Adopt).then_some(TCP_CHECK);
     GUARDS.into_iter().chain(strict).filter(has).collect()
 }

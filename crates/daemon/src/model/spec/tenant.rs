@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAction};
-use features::session::services::{Chain, ServiceError};
+use features::session::parser::{self, Parser};
+use features::session::services::{Chain, DEFAULT_SCOPE, ServiceError};
 use features::session::tenants::TIMERS;
 use features::session::{Case, Midstream, SlowAction, SlowPath, order};
 
@@ -43,7 +44,11 @@ pub struct TenantSpec {
     pub interfaces: Vec<Name>,
     /// Interfaces that answers come in by, ordered.
     pub outside_interfaces: Vec<Name>,
-    /// Services of packets from the initiator and to it.
+    /// What its sessions are found by where it recognises their packets.
+    pub parser: Option<&'static Parser>,
+    /// Scope of its services, by number ([`order`]).
+    pub scope: u8,
+    /// Services of packets from the initiator and to it, by their bits in that scope.
     pub chain: [Chain; 2],
     /// Timeouts in seconds, in the order of [`features::session::tenants::Timer`].
     pub timeouts: [u32; TIMERS],
@@ -102,26 +107,32 @@ impl TenantSpec {
             MidstreamAction::Security => Midstream::Security,
             MidstreamAction::Adopt | MidstreamAction::Unspecified => Midstream::Adopt,
         };
+        let scope = scope(&tenant.scope)?;
+        let parser = parser(&tenant.parser)?;
         let chain = [
-            chain("forward_services", &tenant.forward_services)?,
-            chain("reverse_services", &tenant.reverse_services)?,
+            chain("forward_services", scope, &tenant.forward_services)?,
+            chain("reverse_services", scope, &tenant.reverse_services)?,
         ];
-        order().check(chain).map_err(|error| {
+        order().check(scope, chain).map_err(|error| {
             Flaw::new("reverse_services", error.to_string())
                 .remedy("name it for both directions, or for none")
         })?;
-        let nat_pool = nat_pool(&tenant.nat_pool, chain[0])?;
-        let acls = acls(tenant, chain[0])?;
+        if let Some(parser) = parser {
+            fits(parser, scope, chain, tenant)?;
+        }
+        let on = [On(scope, chain[0]), On(scope, chain[1])];
+        let nat_pool = nat_pool(&tenant.nat_pool, on[0])?;
+        let acls = acls(tenant, on[0])?;
         let policers = [
-            policer("forward", &tenant.forward_policer, chain[0])?,
-            policer("reverse", &tenant.reverse_policer, chain[1])?,
+            policer("forward", &tenant.forward_policer, on[0])?,
+            policer("reverse", &tenant.reverse_policer, on[1])?,
         ];
-        let redirect = redirect(tenant, chain[0])?;
-        let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
+        let redirect = redirect(tenant, on[0])?;
+        let default = if drops_untracked(on[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
         let drop_untracked = untracked == UntrackedAction::Drop;
-        let default = default_slow_path(drop_untracked, chain[0]);
-        let guards = slow_path::guards(chain, midstream);
+        let default = default_slow_path(drop_untracked, on[0]);
+        let guards = slow_path::guards(on, midstream);
         let slow_path =
             slow_path::parse(tenant.slow_path.as_ref(), default, &guards, !tenant.classes.is_empty())?;
         Ok(Self {
@@ -129,6 +140,8 @@ impl TenantSpec {
             context,
             interfaces,
             outside_interfaces,
+            parser,
+            scope,
             chain,
             timeouts: timeouts(tenant.timeouts.as_ref())?,
             max_sessions: fields::number(
@@ -154,7 +167,8 @@ impl TenantSpec {
     /// The canonical form.
     pub fn to_api(&self) -> Tenant {
         let text = |names: &[Name]| names.iter().map(ToString::to_string).collect();
-        let untracked = match (self.drop_untracked, drops_untracked(self.chain[0])) {
+        let on = On(self.scope, self.chain[0]);
+        let untracked = match (self.drop_untracked, drops_untracked(on)) {
             (false, false) | (true, true) => UntrackedAction::Unspecified,
             (true, false) => UntrackedAction::Drop,
             (false, true) => UntrackedAction::Pass,
@@ -166,17 +180,16 @@ impl TenantSpec {
             context: self.context.into(),
             interfaces: text(&self.interfaces),
             outside_interfaces: text(&self.outside_interfaces),
-            forward_services: services(self.chain[0]),
-            reverse_services: services(self.chain[1]),
+            parser: self.parser.map(|parser| parser.name.into()).unwrap_or_default(),
+            scope: if self.scope == 0 { String::new() } else { scope_name(self.scope).into() },
+            forward_services: services(self.scope, self.chain[0]),
+            reverse_services: services(self.scope, self.chain[1]),
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
             early_syn_drop: self.early_syn_drop,
             untracked: untracked.into(),
-            slow_path: slow_path::to_api(
-                self.slow_path,
-                default_slow_path(self.drop_untracked, self.chain[0]),
-            ),
+            slow_path: slow_path::to_api(self.slow_path, default_slow_path(self.drop_untracked, on)),
             midstream: match self.midstream {
                 Midstream::Adopt => MidstreamAction::Unspecified,
                 Midstream::Remove => MidstreamAction::Remove,
@@ -191,6 +204,11 @@ impl TenantSpec {
             redirect: self.redirect.as_ref().map(RedirectSpec::to_api),
             classes: self.classes.iter().map(ClassSpec::to_api).collect(),
         }
+    }
+
+    /// The number of its parser; 0: it has none.
+    pub fn parser_number(&self) -> u8 {
+        self.parser.and_then(|parser| parser::number(parser.name)).unwrap_or_default()
     }
 
     /// Interfaces of both kinds.
@@ -292,16 +310,77 @@ fn names(field: &str, texts: &[String]) -> Result<Vec<Name>, Flaw> {
     Ok(names.into_iter().collect())
 }
 
-fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
+/// A chain, and the scope that its bits are of.
+#[derive(Clone, Copy)]
+pub(super) struct On(u8, Chain);
+
+impl On {
+    /// Whether a service is on it.
+    pub(super) fn has(self, service: &str) -> bool {
+        order().is_on(self.0, self.1, service)
+    }
+}
+
+/// The number of a tenant's scope.
+fn scope(said: &str) -> Result<u8, Flaw> {
+    let name = if said.is_empty() { DEFAULT_SCOPE } else { said };
+    order().scope(name).map_err(|error| {
+        Flaw::new("scope", error.to_string()).remedy(format!("take one of: {}", order().scopes().join(", ")))
+    })
+}
+
+/// The name of a scope.
+pub fn scope_name(scope: u8) -> &'static str {
+    order().scopes().get(usize::from(scope)).copied().unwrap_or_default()
+}
+
+/// The parser of that name, if one is said.
+fn parser(said: &str) -> Result<Option<&'static Parser>, Flaw> {
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let found = parser::number(said).and_then(parser::by_number);
+    found.map(Some).ok_or_else(|| {
+        let known: Vec<_> = parser::parsers().iter().map(|parser| parser.name).collect();
+        Flaw::new("parser", format!("there is no parser {said:?}"))
+            .remedy(format!("take one of: {}, or none", known.join(", ")))
+    })
+}
+
+/// Whether everything that a tenant has can do its work where sessions have the keys of a parser.
+fn fits(parser: &Parser, scope: u8, chain: [Chain; 2], tenant: &Tenant) -> Result<(), Flaw> {
+    for (field, chain) in [("forward_services", chain[0]), ("reverse_services", chain[1])] {
+        let mut its = order().of(scope).filter(|(number, _)| chain.has(*number));
+        if let Some((_, service)) = its.find(|(_, service)| !service.any_key) {
+            let what = format!(
+                "service {} needs addresses and ports, and sessions that the parser {} finds have none",
+                service.node.name, parser.name
+            );
+            return Err(
+                Flaw::new(field, what).remedy(format!("leave {} out, or the parser", service.node.name))
+            );
+        }
+    }
+    if !tenant.classes.is_empty() {
+        let what = format!(
+            "ask about addresses and ports, and sessions that the parser {} finds have none",
+            parser.name
+        );
+        return Err(Flaw::new("classes", what).remedy("leave them out, or the parser"));
+    }
+    Ok(())
+}
+
+fn chain(field: &str, scope: u8, names: &[String]) -> Result<Chain, Flaw> {
     let chosen: Vec<&str> = match names {
         [] => vec![DEFAULT_SERVICES],
         [one] if one == NO_SERVICE => Vec::new(),
         names => names.iter().map(String::as_str).collect(),
     };
-    order().chain(chosen).map_err(|error| {
+    order().chain_in(scope, chosen).map_err(|error| {
         let flaw = Flaw::new(field, error.to_string());
         match error {
-            ServiceError::Unknown { known, .. } => {
+            ServiceError::Unknown { known, .. } | ServiceError::OtherScope { known, .. } => {
                 flaw.remedy(format!("take some of: {known}; or {NO_SERVICE} alone"))
             }
             _ => flaw.remedy("leave one out"),
@@ -320,28 +399,24 @@ fn early_syn_drop(said: bool, path: SlowPath) -> Result<bool, Flaw> {
 
 /// What is done where only `untracked` is said. No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them: where
 /// rules are asked, it never passes.
-fn default_slow_path(drop_untracked: bool, chain: Chain) -> SlowPath {
+fn default_slow_path(drop_untracked: bool, chain: On) -> SlowPath {
     let path = SlowPath::untracked(if drop_untracked { SlowAction::Drop } else { SlowAction::Pass });
-    let asks_rules = order().number(ACL).is_some_and(|number| chain.has(number));
-    if asks_rules { path.with(Case::TooShort, SlowAction::Drop) } else { path }
+    if chain.has(ACL) { path.with(Case::TooShort, SlowAction::Drop) } else { path }
 }
 
 /// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about
 /// what has no session no rule is asked, and no engine.
-fn drops_untracked(chain: Chain) -> bool {
-    [NAT, ACL, REDIRECT]
-        .into_iter()
-        .any(|service| order().number(service).is_some_and(|number| chain.has(number)))
+fn drops_untracked(chain: On) -> bool {
+    [NAT, ACL, REDIRECT].into_iter().any(|service| chain.has(service))
 }
 
 /// The lists of a chain that asks some.
-fn acls(tenant: &Tenant, chain: Chain) -> Result<Vec<Arc<str>>, Flaw> {
-    let asks = order().number(ACL).is_some_and(|number| chain.has(number));
+fn acls(tenant: &Tenant, chain: On) -> Result<Vec<Arc<str>>, Flaw> {
     let unused = |field: &str| {
         Err(Flaw::new(field, format!("is used by the service {ACL} only"))
             .remedy(format!("add {ACL} to forward_services and reverse_services")))
     };
-    match (asks, tenant.acls.is_empty(), tenant.keep_sessions) {
+    match (chain.has(ACL), tenant.acls.is_empty(), tenant.keep_sessions) {
         (false, false, _) => unused("acls"),
         (false, true, true) => unused("keep_sessions"),
         _ => super::endpoint::lists("acls", &tenant.acls),
@@ -349,9 +424,8 @@ fn acls(tenant: &Tenant, chain: Chain) -> Result<Vec<Arc<str>>, Flaw> {
 }
 
 /// The pool of a chain that translates; a chain that doesn't has none.
-fn nat_pool(text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
-    let translates = order().number(NAT).is_some_and(|number| chain.has(number));
-    match (text, translates) {
+fn nat_pool(text: &str, chain: On) -> Result<Option<Name>, Flaw> {
+    match (text, chain.has(NAT)) {
         ("", false) => Ok(None),
         ("", true) => Err(Flaw::new("nat_pool", format!("the service {NAT} needs one"))
             .remedy(format!("name a nat_pool, or leave {NAT} out"))),
@@ -362,10 +436,9 @@ fn nat_pool(text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
 }
 
 /// The policer of a direction whose chain meters; one that doesn't has none.
-fn policer(way: &str, text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
+fn policer(way: &str, text: &str, chain: On) -> Result<Option<Name>, Flaw> {
     let (field, services) = (format!("{way}_policer"), format!("{way}_services"));
-    let meters = order().number(POLICER).is_some_and(|number| chain.has(number));
-    match (text, meters) {
+    match (text, chain.has(POLICER)) {
         ("", false) => Ok(None),
         ("", true) => Err(Flaw::new(field, format!("the service {POLICER} needs one"))
             .remedy(format!("name a policer, or leave {POLICER} out of {services}"))),
@@ -378,15 +451,14 @@ fn policer(way: &str, text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
 }
 
 /// The engine of a chain that has its sessions looked into; one that hasn't has none.
-fn redirect(tenant: &Tenant, chain: Chain) -> Result<Option<RedirectSpec>, Flaw> {
-    let has = |service: &str| order().number(service).is_some_and(|number| chain.has(number));
-    match (&tenant.redirect, has(REDIRECT)) {
+fn redirect(tenant: &Tenant, chain: On) -> Result<Option<RedirectSpec>, Flaw> {
+    match (&tenant.redirect, chain.has(REDIRECT)) {
         (None, false) => Ok(None),
         (None, true) => Err(Flaw::new("redirect", format!("the service {REDIRECT} needs one"))
             .remedy(format!("name its interfaces, or leave {REDIRECT} out"))),
         (Some(_), false) => Err(Flaw::new("redirect", format!("is used by the service {REDIRECT} only"))
             .remedy(format!("add {REDIRECT} to forward_services and reverse_services"))),
-        (Some(said), true) if said.only_by_rules && !has(ACL) => {
+        (Some(said), true) if said.only_by_rules && !chain.has(ACL) => {
             let what = format!("only rules say who visits the engine, and {ACL} isn't on the chains");
             Err(Flaw::new("redirect.only_by_rules", what)
                 .remedy(format!("add {ACL} to forward_services and reverse_services")))
@@ -395,8 +467,8 @@ fn redirect(tenant: &Tenant, chain: Chain) -> Result<Option<RedirectSpec>, Flaw>
     }
 }
 
-fn services(chain: Chain) -> Vec<String> {
-    let names: Vec<&str> = order().names(chain).collect();
+fn services(scope: u8, chain: Chain) -> Vec<String> {
+    let names: Vec<&str> = order().names(scope, chain).collect();
     match names[..] {
         [DEFAULT_SERVICES] => Vec::new(),
         [] => vec![NO_SERVICE.into()],

@@ -20,7 +20,7 @@ pub use lists::{Acl, Acls, Action, Asking, Explained, Met, Place, Question};
 
 use super::entry::{Direction, Marks, Session};
 use super::redirect;
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
@@ -88,6 +88,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
+    scopes: Scopes::All,
+    any_key: false,
     explain: explain::explain,
 };
 

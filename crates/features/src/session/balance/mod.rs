@@ -27,7 +27,7 @@ pub use vips::{Algorithm, SourceNat, Vip, Vips};
 pub(super) use ledger::Books;
 
 use super::entry::{Flow, Marks, Session, State};
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Telling, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::TICK_BITS;
@@ -102,6 +102,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: true,
+    scopes: Scopes::DEFAULT,
+    any_key: false,
     explain: explain::explain,
 };
 

@@ -1,6 +1,7 @@
 //! A packet at a service that says what it would do.
 
 use super::super::entry::{Direction, Session};
+use super::super::parser;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::{Imagined, Known, Object, Step};
@@ -74,7 +75,7 @@ impl<'a> Meeting<'a> {
     /// Initiator and responder, as the session's key has them.
     #[must_use]
     pub fn sides(&self) -> [Endpoint; 2] {
-        let (low, high) = self.key.endpoints();
+        let (low, high) = parser::endpoints(&self.key);
         if self.initiator_is_high { [high, low] } else { [low, high] }
     }
 

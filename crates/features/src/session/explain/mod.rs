@@ -11,8 +11,10 @@ mod walk;
 pub(super) use meeting::shown;
 pub use meeting::{Meeting, Meets};
 
+use super::entry::Direction;
 use super::look::Seen;
-use super::tenants::Tenants;
+use super::parser::{self, Datagram};
+use super::tenants::{Place, Tenants};
 use super::tuple::has_sessions;
 use crate::ip::{Fibs, NextHops};
 use core::net::IpAddr;
@@ -39,11 +41,46 @@ pub struct Imagined {
     pub flags: u8,
     /// Type and code of an ICMP message.
     pub icmp: (u8, u8),
+    /// What it carries behind its transport header, for parsers.
+    pub payload: Payload,
+}
+
+/// What a packet carries: its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload {
+    bytes: [u8; Self::MOST],
+    len: u8,
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self { bytes: [0; Self::MOST], len: 0 }
+    }
+}
+
+impl Payload {
+    /// Bytes at most.
+    pub const MOST: usize = 64;
+
+    /// These bytes; `None` where they are too many.
+    #[must_use]
+    pub fn new(said: &[u8]) -> Option<Self> {
+        let mut payload = Self { len: said.len().min(255) as u8, ..Self::default() };
+        payload.bytes.get_mut(..said.len())?.copy_from_slice(said);
+        Some(payload)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or_default()
+    }
 }
 
 impl Imagined {
     /// What its session is found by, and whether its source is the higher endpoint; `None` where it can have no session.
-    pub(super) fn key(&self, context: u16) -> Option<(Key, bool)> {
+    pub(super) fn key(&self, place: Place) -> Option<(Key, bool)> {
+        if let Some((key, direction)) = self.parsed(place) {
+            return Some((key, direction == Direction::Reverse));
+        }
         let is_echo = match self.protocol {
             IpProtocol::ICMP => matches!(self.icmp.0, 0 | 8),
             IpProtocol::ICMPV6 => matches!(self.icmp.0, 128 | 129),
@@ -51,14 +88,50 @@ impl Imagined {
         };
         let is_icmp = matches!(self.protocol, IpProtocol::ICMP | IpProtocol::ICMPV6);
         let tracked = if is_icmp { is_echo } else { has_sessions(self.protocol) };
-        Key::of(context, self.protocol.0, self.source, self.destination).filter(|_| tracked)
+        Key::of(place.context, self.protocol.0, self.source, self.destination).filter(|_| tracked)
+    }
+
+    /// The same by the parser of its interface's tenant, where that recognises it: as it would be with these addresses and ports, and nothing else in its headers.
+    pub(super) fn parsed(&self, place: Place) -> Option<(Key, Direction)> {
+        let mut header = match (self.source.0, self.destination.0) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let mut header = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, self.protocol.0, 0, 0];
+                header.extend([source.octets(), destination.octets()].concat());
+                header
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let mut header = vec![0x60, 0, 0, 0, 0, 0, self.protocol.0, 64];
+                header.extend([source.octets(), destination.octets()].concat());
+                header
+            }
+            _ => return None,
+        };
+        let ports = [self.source.1.to_be_bytes(), self.destination.1.to_be_bytes()].concat();
+        let mut behind = ports;
+        match self.protocol {
+            IpProtocol::TCP => {
+                let rest = [0, 0, 0, 0, 0, 0, 0, 0, 0x50, self.flags, 0xff, 0xff, 0, 0, 0, 0];
+                behind.extend(rest);
+            }
+            IpProtocol::UDP => {
+                behind.extend((8 + u16::from(self.payload.len)).to_be_bytes());
+                behind.extend([0; 2]);
+            }
+            _ => {}
+        }
+        behind.extend(self.payload.bytes());
+        let total = (header.len() + behind.len()) as u16;
+        let (at, length) = if self.source.0.is_ipv4() { (2, total) } else { (4, behind.len() as u16) };
+        header.get_mut(at..at + 2)?.copy_from_slice(&length.to_be_bytes());
+        let datagram = Datagram::new(&header, &behind)?;
+        parser::key(place.parser, place.context, self.protocol, &datagram)
     }
 
     /// The worker that has its flow, and is to be asked.
     #[must_use]
     pub fn owner(&self, tenants: &Tenants) -> u32 {
         let place = tenants.place(self.interface).unwrap_or_default();
-        self.key(place.context).filter(|_| tenants.workers > 1).map_or(0, |(key, _)| tenants.owner(&key))
+        self.key(place).filter(|_| tenants.workers > 1).map_or(0, |(key, _)| tenants.owner(&key))
     }
 
     /// The node that finds its session.

@@ -6,6 +6,7 @@ use super::super::classes;
 use super::super::entry::{Direction, Marks, Session};
 use super::super::look::Seen;
 use super::super::order;
+use super::super::parser::{Parsed, by_number};
 use super::super::services::Chain;
 use super::super::sessions::Sessions;
 use super::super::slow_path::{Case, SlowAction};
@@ -61,16 +62,28 @@ impl Sessions {
         let Some(place) = tenants.place(packet.interface) else {
             return passes(to, "the interface is no tenant's: nobody looks for a session");
         };
-        let Some((key, from_high)) = packet.key(place.context) else {
+        let Some((key, from_high)) = packet.key(place) else {
             return self.untracked(known, place.tenant, packet, to);
         };
-        let is_syn = packet.protocol == IpProtocol::TCP && begins_connection(packet.flags);
+        let parsed = Parsed::of(&key);
+        if let Some(parsed) = parsed {
+            let found = format!("found by the parser {}: {}", parsed.parser.name, parsed.text());
+            to.steps.push(Step { node, object: None, found });
+        } else if let Some(parser) = by_number(place.parser) {
+            let found =
+                format!("the parser {} doesn't recognise it: found by its addresses and ports", parser.name);
+            to.steps.push(Step { node, object: None, found });
+        }
+        let is_syn =
+            parsed.is_none() && packet.protocol == IpProtocol::TCP && begins_connection(packet.flags);
         let begins = tenants.get(place.tenant).is_some();
         let found = self.find_as(tenants, &key, from_high, (begins, is_syn));
         let number = match &found {
             Some(found) => found.session.tenant,
+            None if begins && parsed.is_some() => place.tenant,
             None if begins => class(tenants, place.tenant, (&key, from_high), packet, to),
             // From outside, hosts can be asked that are mapped.
+            None if parsed.is_some() => 0,
             None => {
                 let mapped = tenants.mapped.tenant(&key, from_high);
                 let leads = |tenant: &Tenant| tenant.is_outside(packet.interface);
@@ -96,9 +109,15 @@ impl Sessions {
                 let direction = found.session.direction(found.from_high);
                 (tenant.chain[direction as usize], direction)
             }
-            None => (tenant.chain[0], Direction::Forward),
+            None => {
+                // A parser says which direction it is, and else who comes first is the initiator.
+                let direction =
+                    if parsed.is_some() && from_high { Direction::Reverse } else { Direction::Forward };
+                (tenant.chain[direction as usize], direction)
+            }
         };
-        let initiator_is_high = found.as_ref().map_or(from_high, |found| found.session.initiator_is_high());
+        let began_high = from_high && parsed.is_none();
+        let initiator_is_high = found.as_ref().map_or(began_high, |found| found.session.initiator_is_high());
         let blocked = chain.block();
         let by = blocked.map(|reason| named(known, reason));
         let mut meeting = Meeting {
@@ -244,8 +263,7 @@ fn named(known: &Known, reason: u16) -> (&'static str, &'static str) {
 
 /// The services that the packet passes of those that the tenant has.
 fn services(meeting: &mut Meeting<'_>, chain: Chain, all: Chain) -> Outcome {
-    for (number, service) in order().services().iter().enumerate() {
-        let number = number as u8;
+    for (number, service) in order().of(meeting.tenant.scope) {
         if !chain.has(number) && !all.has(number) {
             continue;
         }

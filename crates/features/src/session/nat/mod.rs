@@ -37,7 +37,7 @@ pub(super) use exchange::holds as holds_exchanged;
 pub(super) use ports::Ports;
 
 use super::entry::{Flow, Marks, Session};
-use super::services::{SERVICES_ARC, Service};
+use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, Arrival, Entry, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
@@ -120,6 +120,8 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: true,
+    scopes: Scopes::DEFAULT,
+    any_key: false,
     explain: explain::explain,
 };
 

@@ -12,7 +12,7 @@ use super::{OnFailure, Redirect};
 use crate::session::Sessions;
 use crate::session::entry::Flow;
 use crate::session::explain::{Meeting, Meets};
-use crate::session::services::{SERVICES_ARC, Service};
+use crate::session::services::{SERVICES_ARC, Scopes, Service};
 use crate::session::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use crate::session::tenants::TICK_BITS;
 use crate::session::translate::Sided;
@@ -79,6 +79,8 @@ pub(in crate::session) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
+    scopes: Scopes::DEFAULT,
+    any_key: false,
     explain,
 };
 

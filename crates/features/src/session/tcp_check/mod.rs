@@ -25,7 +25,8 @@ use super::entry::{Flow, Marks, State};
 use super::explain::{Meeting, Meets};
 use super::lifecycle::{self, Step};
 use super::one_sided;
-use super::services::{Chain, SERVICES_ARC, Service};
+use super::onward::Numbers;
+use super::services::{Chain, SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Midstream;
@@ -95,13 +96,16 @@ pub(super) const SERVICE: Service = Service {
         resumes: RESUMES,
         make: |cx| {
             let others = [lifecycle::SERVICE, one_sided::SERVICE];
-            let numbers = others.iter().filter_map(|other| cx.member(SERVICES_ARC, other.node.name));
+            let all = Numbers::of(cx);
+            let numbers = others.iter().filter_map(|other| all.number(other.node.name));
             Serving::boxed(cx, TcpCheck { stands_for: numbers.fold(Chain::default(), Chain::with) })
         },
         ..NodeSpec::EMPTY
     },
     both_ways: true,
     errors: false,
+    scopes: Scopes::All,
+    any_key: false,
     explain,
 };
 

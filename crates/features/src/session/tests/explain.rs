@@ -4,7 +4,7 @@ use super::acl::{from, hosts, network as asking, publish as publish_lists, rule,
 use super::*;
 use crate::ip::{Fibs, Followed, LinkLocals, NextHopKind, NextHops, follow};
 use crate::session::acl::Action;
-use crate::session::explain::{Explained, Imagined, Known, Object, Outcome};
+use crate::session::explain::{Explained, Imagined, Known, Object, Outcome, Payload};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use graph::IfIndex;
 use wire::IpProtocol;
@@ -35,6 +35,7 @@ fn imagined(interface: IfIndex, frame: &[u8]) -> Imagined {
         destination: (destination, ports[1]),
         flags: if protocol == IpProtocol::TCP { ip[l4 + 13] } else { 0 },
         icmp: if is_icmp { (ip[l4], ip[l4 + 1]) } else { (0, 0) },
+        payload: Payload::default(),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn workers_of(tier: Tier, seed: [u64; 4], tenant: &Tenant) -> Vec<Ben
 }
 
 /// Sends a packet in at a worker and lets all of them work; where it came out, and whether as the row says.
-fn send(workers: &mut [Bench], at: usize, text: &'static str, name: &str) -> usize {
+pub(super) fn send(workers: &mut [Bench], at: usize, text: &'static str, name: &str) -> usize {
     let row = packet(text, name);
     let Verdict::Sent(expected) = row.verdict else { panic!("{name}: {:?}", row.verdict) };
     let (interface, frame) = expected[0].clone();

@@ -148,7 +148,7 @@ fn a_full_table_looks_for_who_has_something_to_give() {
         bench.publish(|draft| {
             draft.change(key, |all| {
                 all.per_worker = 1;
-                all.set_place(2, Place { tenant: 2, context: 0 });
+                all.set_place(2, Place { tenant: 2, context: 0, parser: 0 });
             });
         });
         sessions(&mut bench).crowd = 2;

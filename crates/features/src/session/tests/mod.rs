@@ -15,12 +15,14 @@ mod ipsec;
 mod limits;
 mod nat;
 mod nonsense;
+mod parsers;
 mod policer;
 mod redirect;
 mod redirect_by_rules;
 mod redirect_fragments;
 mod redirect_translated;
 mod redirect_whole;
+mod scopes;
 mod serving;
 mod session_stats;
 mod shared_room;
@@ -41,6 +43,11 @@ const SECOND: u64 = 1_000_000_000;
 const V4: &str = include_str!("../../../tests/vectors/session4.txt");
 const V6: &str = include_str!("../../../tests/vectors/session6.txt");
 
+pub(super) use parsers::PAIR;
+
+/// Services that are there for tests, of other scopes than the default one.
+pub(super) const SCOPED: &[Service] = &scopes::SERVICES;
+
 /// A tenant with short timeouts: 5, 120, 3600, 60, 240, 30 and 20 seconds.
 fn tenant() -> Tenant {
     let seconds: [u32; TIMERS] = [5, 120, 3600, 60, 240, 30, 20];
@@ -50,6 +57,8 @@ fn tenant() -> Tenant {
         max_sessions: 1000,
         max_new_per_second: 0,
         early_syn_drop: false,
+        parser: 0,
+        scope: 0,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         slow_path: SlowPath::untracked(SlowAction::Pass),
         midstream: Midstream::Adopt,
@@ -74,7 +83,7 @@ fn set_tenants(bench: &mut Bench, tenants: &[Tenant]) {
             (1..16).for_each(|number| all.set(number, tenants.get(usize::from(number) - 1).cloned()));
             let owner = u16::from(!tenants.is_empty());
             (1..=6).for_each(|at| {
-                all.set_place(at, Place { tenant: if at == 2 { owner } else { 0 }, context: 0 })
+                all.set_place(at, Place { tenant: if at == 2 { owner } else { 0 }, context: 0, parser: 0 })
             });
         });
     });

@@ -18,11 +18,11 @@ fn both(test: impl Fn(Tier, &'static str)) {
 }
 
 /// So many packets at once, so many more in excess, and so many a second.
-fn packets(committed: u64, committed_burst: u64, other_burst: u64) -> Rates {
+pub(super) fn packets(committed: u64, committed_burst: u64, other_burst: u64) -> Rates {
     Rates { kind: Kind::SingleRate, unit: Unit::Packets, committed, committed_burst, other: 0, other_burst }
 }
 
-fn profile(rates: Rates, actions: [Action; 3]) -> Profile {
+pub(super) fn profile(rates: Rates, actions: [Action; 3]) -> Profile {
     Profile {
         name: "gold".into(),
         meter: Meter::new(&rates).unwrap(),
@@ -33,7 +33,7 @@ fn profile(rates: Rates, actions: [Action; 3]) -> Profile {
     }
 }
 
-fn policed(profile: Profile) -> Arc<Policed> {
+pub(super) fn policed(profile: Profile) -> Arc<Policed> {
     Arc::new(Policed::new(&Arc::new(profile), Arc::default(), SECOND))
 }
 

@@ -1,7 +1,6 @@
 //! What services may do, with three that are there for it: one judges by the initiator's port, one behind it sees what comes by, and one between them puts that on the
 //! chains of some sessions.
 
-use super::super::explain::Meets;
 use super::super::service::{Custom, Insertable, Packet, node};
 use super::super::services::{Order, SERVICES_ARC, Service};
 use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
@@ -59,7 +58,7 @@ struct Usher;
 
 impl Custom for Usher {
     fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Passes {
-        let number = |name: &str| Insertable(all().number(name).unwrap());
+        let number = |name: &str| Insertable::of(&all(), name).unwrap();
         if packet.initiator().1 == 40000 && packet.insert_service(number("witness")) {
             packet.leave_session();
         }
@@ -101,9 +100,7 @@ const JUDGE: Service = Service {
         make: |cx| Serving::boxed(cx, Judge),
         ..NodeSpec::EMPTY
     },
-    both_ways: false,
-    errors: false,
-    explain: |_| Meets::Passes,
+    ..Service::EMPTY
 };
 
 const WITNESS: Service = Service {
@@ -117,9 +114,7 @@ const WITNESS: Service = Service {
         make: |cx| Serving::boxed(cx, Witness),
         ..NodeSpec::EMPTY
     },
-    both_ways: false,
-    errors: false,
-    explain: |_| Meets::Passes,
+    ..Service::EMPTY
 };
 
 fn all() -> Order {
@@ -225,7 +220,8 @@ fn a_service_may_put_another_on_a_session_s_chains() {
 
 #[test]
 fn who_can_be_inserted_is_who_tenants_can_name() {
-    assert_eq!(Insertable::named("acl"), order().number("acl").map(Insertable));
+    assert_eq!(Insertable::named("acl"), Insertable::of(order(), "acl"));
+    assert!(Insertable::named("acl").is_some());
     assert_eq!(["direct-return", "nobody"].map(Insertable::named), [None, None]);
 }
 

@@ -13,7 +13,9 @@ fn all_interfaces(bench: &mut Bench, untracked: SlowAction) {
     set_tenants(bench, &[Tenant { slow_path: SlowPath::untracked(untracked), ..tenant() }]);
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
-        draft.change(key, |all| (1..=6).for_each(|at| all.set_place(at, Place { tenant: 1, context: 0 })));
+        draft.change(key, |all| {
+            (1..=6).for_each(|at| all.set_place(at, Place { tenant: 1, context: 0, parser: 0 }))
+        });
     });
 }
 

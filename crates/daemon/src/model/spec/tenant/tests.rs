@@ -220,3 +220,35 @@ fn flaws_name_their_field() {
         assert!(known.split(", ").any(|name| name == service), "{told}");
     }
 }
+
+#[test]
+fn a_tenant_has_a_scope_and_names_services_of_that_one() {
+    let scoped = TenantSpec::parse(&Tenant { scope: "default".into(), ..tenant() }).unwrap();
+    assert_eq!((scoped.scope, scoped.to_api()), (0, tenant()));
+    let flaw = TenantSpec::parse(&Tenant { scope: "mobile".into(), ..tenant() }).unwrap_err();
+    assert_eq!(flaw.field, "scope");
+    assert!(flaw.to_string().contains("there is no scope \"mobile\""), "{flaw}");
+}
+
+#[test]
+fn a_parser_is_refused_where_a_service_needs_addresses_and_ports() {
+    let parsed = |tenant: Tenant| Tenant { parser: "gtpu".into(), ..tenant };
+    let spec = TenantSpec::parse(&parsed(tenant())).unwrap();
+    assert_eq!((spec.parser_number(), spec.to_api()), (1, parsed(tenant())));
+    for service in ["nat", "balance", "acl", "tcp-check", "redirect"] {
+        let flaw = TenantSpec::parse(&parsed(guarded(service))).unwrap_err();
+        assert_eq!(flaw.field, "forward_services", "{flaw}");
+        assert!(flaw.to_string().contains(service) && flaw.to_string().contains("gtpu"), "{flaw}");
+    }
+    let metered = Tenant {
+        forward_services: vec!["l4-lifecycle".into(), "session-stats".into(), "policer".into()],
+        reverse_services: vec!["session-stats".into()],
+        forward_policer: "gold".into(),
+        ..tenant()
+    };
+    assert!(TenantSpec::parse(&parsed(metered)).is_ok());
+    let classified = Tenant { classes: vec![class("voice", "blue")], ..tenant() };
+    assert_eq!(TenantSpec::parse(&parsed(classified)).unwrap_err().field, "classes");
+    let flaw = TenantSpec::parse(&Tenant { parser: "gtp".into(), ..tenant() }).unwrap_err();
+    assert!(flaw.to_string().contains("there is no parser \"gtp\""), "{flaw}");
+}

@@ -122,7 +122,9 @@ fn errors_that_are_made_here_speak_of_what_was_sent() {
 fn a_backend_that_asks_the_vip_is_seen_with_the_vip_s_address() {
     each(|bench, text| {
         let key = bench.key::<Tenants>();
-        bench.publish(|draft| draft.change(key, |all| all.set_place(3, Place { tenant: 1, context: 0 })));
+        bench.publish(|draft| {
+            draft.change(key, |all| all.set_place(3, Place { tenant: 1, context: 0, parser: 0 }))
+        });
         pass(bench, text, "a backend asks itself");
         pass(bench, text, "a backend asks itself answer");
         assert_eq!(one(bench).session.packets(), [1, 1]);
