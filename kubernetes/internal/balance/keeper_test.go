@@ -183,6 +183,62 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	}
 }
 
+// What a Service says of itself counts from when it says so, and for the VIP that is there: sessions are kept with that.
+func TestAServiceIsServedAsItSaysWhileItIsThere(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(1)
+	_, slice := numbered(0, 2)
+	slice.Endpoints[0].NodeName, slice.Endpoints[1].NodeName = new("n1"), new("n2")
+	c.slices.Items[0] = *slice
+	keeper, teller := keep(t, c, quiverd)
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	names := map[string]bool{}
+	version := 1
+	becomes := func(what string, change func(*core.Service), is func(*quiver.Vip) bool) {
+		t.Helper()
+		version++
+		next, _ := numbered(0, 0)
+		next.ResourceVersion = fmt.Sprint(version)
+		change(next)
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, what, func() bool {
+			found, err := quiverd.VIPs(t.Context())
+			if err != nil || len(found.VIPs) != 1 {
+				t.Fatalf("%s: %v, %v", what, found, err)
+			}
+			for name, vip := range found.VIPs {
+				names[name] = true
+				return is(vip)
+			}
+			return false
+		})
+	}
+	annotated := func(key, value string) func(*core.Service) {
+		return func(next *core.Service) { next.Annotations = map[string]string{key: value} }
+	}
+	const leastFlows, maglev = quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS, quiver.BalanceAlgorithm_BALANCE_ALGORITHM_MAGLEV
+	becomes("fewest sessions", annotated(service.Algorithm, "least_flows"), func(vip *quiver.Vip) bool { return vip.Algorithm == leastFlows })
+	becomes("Maglev", annotated(service.Algorithm, "maglev"), func(vip *quiver.Vip) bool { return vip.Algorithm == maglev })
+	becomes("fewest sessions again", annotated(service.Algorithm, "least_flows"), func(vip *quiver.Vip) bool { return vip.Algorithm == leastFlows })
+	becomes("a hash, as Calico/VPP calls it", annotated("cni.projectcalico.org/vppLBType", "ecmp"), func(vip *quiver.Vip) bool { return vip.Algorithm == maglev })
+	// What can't be is told, and nothing else comes of it.
+	becomes("still that", annotated(service.Algorithm, "roulette"), func(vip *quiver.Vip) bool {
+		return vip.Algorithm == maglev && strings.Contains(teller.of("web-0"), `"roulette" is neither maglev nor least_flows`)
+	})
+	becomes("affinity", func(next *core.Service) {
+		next.Spec.SessionAffinity = core.ServiceAffinityClientIP
+		next.Spec.SessionAffinityConfig = &core.SessionAffinityConfig{ClientIP: &core.ClientIPConfig{TimeoutSeconds: new(int32(60))}}
+	}, func(vip *quiver.Vip) bool { return vip.AffinitySeconds == 60 })
+	becomes("none any more", func(*core.Service) {}, func(vip *quiver.Vip) bool { return vip.AffinitySeconds == 0 && len(vip.Backends) == 2 })
+	becomes("pods of the node only", func(next *core.Service) {
+		next.Spec.InternalTrafficPolicy = new(core.ServiceInternalTrafficPolicyLocal)
+	}, func(vip *quiver.Vip) bool { return len(vip.Backends) == 1 })
+	becomes("all of them again", func(*core.Service) {}, func(vip *quiver.Vip) bool { return len(vip.Backends) == 2 })
+	if len(names) != 1 {
+		t.Errorf("its VIP was made anew: %v", names)
+	}
+}
+
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	t.Run("earlier", func(t *testing.T) {
