@@ -261,9 +261,9 @@ func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
 	request.Netns = namespace
 	// Somebody else has given it an interface of that name, which stays.
 	inside := filepath.Base(namespace)
-	nstest.IP(t, "-n", inside, "link", "add", "eth0", "type", "dummy")
+	nstest.IP(t, "-n", inside, "link", "add", "eth0", "type", "veth", "peer", "name", "theirs")
 	expect(codes.FailedPrecondition, "eth0")
-	if kind := nstest.IP(t, "-n", inside, "-d", "link", "show", "eth0"); !strings.Contains(kind, "dummy") {
+	if kind := nstest.IP(t, "-n", inside, "-d", "link", "show", "eth0"); !strings.Contains(kind, "veth") {
 		t.Errorf("somebody else's interface is %s", kind)
 	}
 	nstest.IP(t, "-n", inside, "link", "del", "eth0")

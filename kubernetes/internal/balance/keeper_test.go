@@ -216,14 +216,17 @@ func TestAServiceIsServedAsItSaysWhileItIsThere(t *testing.T) {
 	annotated := func(key, value string) func(*core.Service) {
 		return func(next *core.Service) { next.Annotations = map[string]string{key: value} }
 	}
-	const leastFlows, maglev = quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS, quiver.BalanceAlgorithm_BALANCE_ALGORITHM_MAGLEV
-	becomes("fewest sessions", annotated(service.Algorithm, "least_flows"), func(vip *quiver.Vip) bool { return vip.Algorithm == leastFlows })
-	becomes("Maglev", annotated(service.Algorithm, "maglev"), func(vip *quiver.Vip) bool { return vip.Algorithm == maglev })
-	becomes("fewest sessions again", annotated(service.Algorithm, "least_flows"), func(vip *quiver.Vip) bool { return vip.Algorithm == leastFlows })
-	becomes("a hash, as Calico/VPP calls it", annotated("cni.projectcalico.org/vppLBType", "ecmp"), func(vip *quiver.Vip) bool { return vip.Algorithm == maglev })
+	leastFlows := func(vip *quiver.Vip) bool {
+		return vip.Algorithm == quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS
+	}
+	maglev := func(vip *quiver.Vip) bool { return !leastFlows(vip) }
+	becomes("fewest sessions", annotated(service.Algorithm, "least_flows"), leastFlows)
+	becomes("Maglev", annotated(service.Algorithm, "maglev"), maglev)
+	becomes("fewest sessions again", annotated(service.Algorithm, "least_flows"), leastFlows)
+	becomes("a hash, as Calico/VPP calls it", annotated("cni.projectcalico.org/vppLBType", "ecmp"), maglev)
 	// What can't be is told, and nothing else comes of it.
 	becomes("still that", annotated(service.Algorithm, "roulette"), func(vip *quiver.Vip) bool {
-		return vip.Algorithm == maglev && strings.Contains(teller.of("web-0"), `"roulette" is neither maglev nor least_flows`)
+		return maglev(vip) && strings.Contains(teller.of("web-0"), `"roulette" is neither maglev nor least_flows`)
 	})
 	becomes("affinity", func(next *core.Service) {
 		next.Spec.SessionAffinity = core.ServiceAffinityClientIP
