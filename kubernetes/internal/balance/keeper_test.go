@@ -242,6 +242,44 @@ func TestAServiceIsServedAsItSaysWhileItIsThere(t *testing.T) {
 	}
 }
 
+func TestWhoHasLostAPlaceToAnOlderServiceIsToldEachTime(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(2)
+	older, younger := &c.services.Items[0], &c.services.Items[1]
+	older.CreationTimestamp, younger.CreationTimestamp = meta.Unix(1000, 0), meta.Unix(2000, 0)
+	younger.Spec.ExternalIPs = []string{"203.0.113.1"}
+	keeper, teller := keep(t, c, quiverd)
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	whose := func() string {
+		found, err := quiverd.VIPs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, vip := range found.VIPs {
+			if vip.Address == "203.0.113.1" {
+				return strings.Split(name, ".")[1]
+			}
+		}
+		return ""
+	}
+	for round := range 2 {
+		next := older.DeepCopy()
+		next.ResourceVersion, next.Spec.ExternalIPs = fmt.Sprint(2+2*round), []string{"203.0.113.1"}
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, "the younger one is told", func() bool {
+			return whose() == "web-0" && strings.Contains(teller.of("web-1"), "203.0.113.1:80 TCP is that of Service default/web-0, which is older")
+		})
+		teller.TellService(types.NamespacedName{Name: "web-1"}, "", "", "")
+		next = older.DeepCopy()
+		next.ResourceVersion = fmt.Sprint(3 + 2*round)
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, "the younger one has it", func() bool { return whose() == "web-1" })
+	}
+	if text := teller.of("web-0") + teller.of("web-1"); text != "" {
+		t.Errorf("told %q", text)
+	}
+}
+
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	t.Run("earlier", func(t *testing.T) {
