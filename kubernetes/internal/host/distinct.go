@@ -24,7 +24,7 @@ type claim struct {
 }
 
 // distinct leaves out ranges of other nodes that overlap this node's own, or those of a node that comes before them: an address of both would be
-// two pods'. Without that, routes would lead to the one and to the other by turns, and quiverd would refuse tunnels to all. Doubts name both nodes.
+// two pods'. Without that, routes would lead to the one and to the other by turns, and this node wouldn't be ready. Doubts name both nodes.
 func distinct(self pods.Node, others []pods.Node) (all []pods.Node, doubts error) {
 	lengths := map[int]bool{}
 	for _, node := range append(slices.Clone(others), self) {
