@@ -113,6 +113,45 @@ def test_connections_stay_when_endpoints_come_and_go(cluster, told):
     nothing_left(cluster, before)
 
 
+def test_how_backends_are_chosen_changes_under_connections(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")
+    with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (80, PORT), (7, PORT + 1))) as made:
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        with contextlib.ExitStack() as stack:
+            lines = [stack.enter_context(talk(cluster, "a", address, 7)) for address in (*asked, *asked)]
+            goes_on(lines)
+
+            def becomes_all(**want):
+                """Waits until both nodes have it so, and looks whether connections go on."""
+                for node in cluster.nodes:
+                    its = lambda node=node: [
+                        {key: vip.get(key) for key in want} for vip in node.quiver("show", "vip")["vips"] if vip["address"] in asked
+                    ]
+                    eventually(lambda its=its: its() == [want] * 4, its, timeout=60)
+                goes_on(lines)
+
+            for word in ("least_flows", "maglev", "least_flows"):
+                cluster.control.kubectl("annotate", "--overwrite", "service", "web", f"quiver.io/loadBalancing={word}")
+                becomes_all(algorithm=word)
+            for address in asked:
+                for client in ("a", n2):
+                    reaches(cluster, client, address, 80, "bc")
+            # Calico/VPP's word for a hash.
+            cluster.control.kubectl("annotate", "service", "web", "quiver.io/loadBalancing-", "cni.projectcalico.org/vppLBType=ecmp")
+            becomes_all(algorithm="maglev")
+            cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"sessionAffinity": "ClientIP"}}')
+            becomes_all(affinity_seconds=10800)
+            assert len({fetch(cluster, "a", asked[0], 80) for _ in range(12)}) == 1
+            cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"sessionAffinity": "None"}}')
+            becomes_all(affinity_seconds=0)
+            reaches(cluster, "a", asked[0], 80, "bc")
+            goes_on(lines)
+    nothing_left(cluster, before)
+
+
 def test_ports_of_the_nodes(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)

@@ -1,8 +1,10 @@
 """What happens to pods when quiver-agent or quiverd is gone, killed or started anew."""
 
+import concurrent.futures
 import shutil
+import time
 
-from lab.process import eventually
+from lab.process import HANGS, eventually
 from node import addresses
 
 
@@ -60,6 +62,22 @@ def test_add_without_quiverd_can_be_tried_again(node):
     assert node.kept() == []
     node.daemon.start()
     assert addresses(node.plugin("ADD", {}, **arguments)[1])[0] == "10.244.7.2"
+
+
+def test_add_waits_for_who_is_about_to_come(node):
+    patience = {"timeoutSeconds": HANGS // 2}
+    with concurrent.futures.ThreadPoolExecutor() as runtime:
+        for number, (goes, comes) in enumerate([(node.daemon.kill, node.daemon.start), (node.kill_agent, node.start_agent)], 2):
+            pod = node.pod(f"p{number}")
+            arguments = {"CONTAINERID": f"c{number}", "IFNAME": "eth0", "NETNS": f"/run/netns/{pod.name}"}
+            goes()
+            asked = runtime.submit(node.plugin, "ADD", patience, **arguments)
+            time.sleep(1)
+            assert not asked.done(), asked.result()
+            comes()
+            status, answer = asked.result()
+            assert status == 0 and addresses(answer)[0] == f"10.244.7.{number}", answer
+    assert len(node.attached()) == len(node.kept()) == 2
 
 
 def test_pods_return_with_quiverd(node):

@@ -259,6 +259,14 @@ func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
 	request.Netns = "/run/netns/nobody"
 	expect(codes.InvalidArgument, "/run/netns/nobody")
 	request.Netns = namespace
+	// Somebody else has given it an interface of that name, which stays.
+	inside := filepath.Base(namespace)
+	nstest.IP(t, "-n", inside, "link", "add", "eth0", "type", "veth", "peer", "name", "theirs")
+	expect(codes.FailedPrecondition, "eth0")
+	if kind := nstest.IP(t, "-n", inside, "-d", "link", "show", "eth0"); !strings.Contains(kind, "veth") {
+		t.Errorf("somebody else's interface is %s", kind)
+	}
+	nstest.IP(t, "-n", inside, "link", "del", "eth0")
 	// The only address, of .0 to .3: it was given back each time.
 	p.add(t, request)
 	request = p.asked(t, "second")

@@ -24,13 +24,10 @@ func TestPodsWhoseNamespacesAreGoneDontStandInTheWay(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24")
 	p.settings.Services = true
 	p.guarded(&watchful{})
-	for _, name := range []string{"dead", "well"} {
-		p.add(t, p.asked(t, name))
-	}
-	dead := filepath.Base(p.store.All()[0].Netns)
-	if !strings.HasSuffix(dead, "-dead") {
-		dead = filepath.Base(p.store.All()[1].Netns)
-	}
+	gone := p.asked(t, "dead")
+	p.add(t, gone)
+	p.add(t, p.asked(t, "well"))
+	dead := filepath.Base(gone.Netns)
 	nstest.IP(t, "netns", "del", dead)
 	t.Cleanup(func() { nstest.IP(t, "netns", "add", dead) })
 	there, err := p.quiverd.Objects(t.Context())

@@ -89,6 +89,7 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"queues below zero", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":-1}`}, calicoSpec, 7, "tx = -1"},
 		{"half a queue", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1.5}`}, calicoSpec, 7, "tx = 1.5"},
 		{"twice", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1,"tx":2}`}, calicoSpec, 9, "twice"},
+		{"twice, in other letters", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":3, "RX":4}`}, calicoSpec, 10, `"RX" is there twice, as rx`},
 		{"no object", map[string]string{calicoPorts: "tcp:1", calicoSpec: ` 7`}, calicoSpec, 2, "expected an object, not a number"},
 		{"layer", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"isl3":1}`}, calicoSpec, 9, "isl3 is a number"},
 		{"ring size", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxqsz":1000}`}, calicoSpec, 10, "rxqsz = 1000"},
@@ -128,15 +129,21 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 
 func TestAFaultInSeveralLinesIsNamedByItsLine(t *testing.T) {
 	for _, c := range []struct {
-		text, want string
+		key, text, want string
 	}{
-		{"{\n  \"rx\": 2,\n  \"tx\": 99\n}", "line 3, column 9"},
-		{"{\n  \"rx\": 2,\n}", "line 3, column 1"},
+		{calicoSpec, "{\n  \"rx\": 2,\n  \"tx\": 99\n}", "line 3, column 9"},
+		{calicoSpec, "{\n  \"rx\": 2,\n}", "line 3, column 1"},
 		// As a block in YAML has it.
-		{"{\"tx\": 99}\n", "position 8"},
+		{calicoSpec, "{\"tx\": 99}\n", "position 8"},
+		{calicoPorts, "tcp:1,\n  icmp:3,\n  udp:7\n", "line 2, column 3"},
+		{calicoPorts, "tcp:1,\n\tudp:7-x\n", "line 2, column 8"},
+		{calicoPorts, "tcp:1-9,\r\n  udp:7,\r\n  tcp:9\r\n", "line 3, column 3"},
+		{bigSources, "[\n  \"10.0.0.1\",\n  \"10.0.0\"\n]", "line 3, column 3"},
 	} {
-		_, err := Read(map[string]string{calicoPorts: "tcp:1", calicoSpec: c.text}, "eth0", Defaults{})
-		if err == nil || !strings.HasPrefix(err.Error(), "annotation "+calicoSpec+", "+c.want+": ") {
+		annotations := map[string]string{calicoPorts: "tcp:1"}
+		annotations[c.key] = c.text
+		_, err := Read(annotations, "eth0", Defaults{})
+		if err == nil || !strings.HasPrefix(err.Error(), "annotation "+c.key+", "+c.want+": ") {
 			t.Errorf("%q: %v; want %s", c.text, err, c.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // PortRange is a range of destination ports.
@@ -27,8 +28,7 @@ func readPorts(key, list string) ([]PortRange, error) {
 		}
 		for _, other := range ranges {
 			if other.Protocol == parsed.Protocol && other.First <= parsed.Last && parsed.First <= other.Last {
-				begins := at + len(entry) - len(strings.TrimLeft(entry, " "))
-				return nil, &Error{Key: key, Position: begins, Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
+				return nil, &Error{Key: key, Position: at + indent(entry), Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
 					Remedy: "name each port once"}
 			}
 		}
@@ -38,12 +38,15 @@ func readPorts(key, list string) ([]PortRange, error) {
 	return ranges, nil
 }
 
+// indent is how many bytes an entry begins with that don't count: spaces, and ends of lines where there is an entry on each.
+func indent(entry string) int { return len(entry) - len(strings.TrimLeftFunc(entry, unicode.IsSpace)) }
+
 // readPort understands one entry; or tells what is wrong, and how many bytes from its beginning.
 func readPort(entry string) (_ PortRange, offset int, reason string) {
-	start := len(entry) - len(strings.TrimLeft(entry, " "))
+	start := indent(entry)
 	protocol, ports, colon := strings.Cut(strings.TrimSpace(entry), ":")
 	if !colon {
-		return PortRange{}, start, fmt.Sprintf("%q has no colon", entry)
+		return PortRange{}, start, fmt.Sprintf("%q has no colon", strings.TrimSpace(entry))
 	}
 	protocol = strings.ToLower(protocol)
 	if protocol != "tcp" && protocol != "udp" {

@@ -98,14 +98,17 @@ func (v *value) spec(where string, l3 bool) (placed, error) {
 		if known < 0 {
 			return &Error{Key: v.key, Position: at, Reason: fmt.Sprintf("%sthere is no field %q", where, name), Remedy: specRemedy}
 		}
+		named, written := at, name
 		name, at = fieldNames[known], v.next()
-		spec.fields[name] = at
 		token, _ := v.decoder.Token()
 		if token == nil {
 			// As if it were left out.
-			delete(spec.fields, name)
 			return nil
 		}
+		if _, before := spec.fields[name]; before {
+			return &Error{Key: v.key, Position: named, Reason: fmt.Sprintf("%s%q is there twice, as %s", where, written, name), Remedy: specRemedy}
+		}
+		spec.fields[name] = at
 		return v.field(&spec.InterfaceSpec, where+name, name, token, at)
 	})
 	return spec, err

@@ -28,6 +28,8 @@ const (
 	applyTime = 30 * time.Second
 	// VIPs of one batch: quiverd answers others in between.
 	batch = 2000
+	// When pods' claims were made: after those of all Services.
+	ofPods = math.MaxInt64
 )
 
 // Host is the node's kernel: it leads packets for VIPs to quiverd.
@@ -202,7 +204,25 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 		}
 		k.tell(key, owner.UID, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), service.Of(owner, slices, &k.here), &k.here))
 	}
+	k.learnMoved()
 	return anew
+}
+
+// learnMoved lets owners know to whom others have left a place, or from whom they have got it, though nothing of their own has changed.
+func (k *Keeper) learnMoved() {
+	moved := k.wanted.moved
+	k.wanted.moved = map[types.NamespacedName]bool{}
+	for key := range moved {
+		set, there := k.wanted.sets[key]
+		if !there {
+			continue
+		}
+		if pod, is := k.pods[key]; is {
+			k.tellPod(key, &pod, k.wanted.put(key, ofPods, set, &k.here))
+		} else if owner, _ := k.objects.Get(key); owner != nil {
+			k.tell(key, owner.UID, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), set, &k.here))
+		}
+	}
 }
 
 // learnPods does the same for pods that have ports of the node. A Service that is asked at the same place has it.
@@ -219,11 +239,8 @@ func (k *Keeper) learnPods(anew bool) {
 			continue
 		}
 		k.pods[key] = pod
-		problems := k.wanted.put(key, math.MaxInt64, service.OfPod(&pod, &k.here), &k.here)
-		if text := strings.Join(problems, "; "); text != k.told[key] {
-			k.told[key] = text
-			k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
-		}
+		problems := k.wanted.put(key, ofPods, service.OfPod(&pod, &k.here), &k.here)
+		k.tellPod(key, &pod, problems)
 	}
 	for key := range k.pods {
 		if !there[key] {
@@ -232,6 +249,19 @@ func (k *Keeper) learnPods(anew bool) {
 			delete(k.told, key)
 		}
 	}
+}
+
+// tellPod is the same as tell for a pod's ports, of which nobody but the log is told.
+func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
+	text := strings.Join(problems, "; ")
+	if text == k.told[key] {
+		return
+	}
+	if k.told[key] = text; text == "" {
+		delete(k.told, key)
+		return
+	}
+	k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
 }
 
 // everything marks what differs from what quiverd has.

@@ -183,6 +183,103 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	}
 }
 
+// What a Service says of itself counts from when it says so, and for the VIP that is there: sessions are kept with that.
+func TestAServiceIsServedAsItSaysWhileItIsThere(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(1)
+	_, slice := numbered(0, 2)
+	slice.Endpoints[0].NodeName, slice.Endpoints[1].NodeName = new("n1"), new("n2")
+	c.slices.Items[0] = *slice
+	keeper, teller := keep(t, c, quiverd)
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	names := map[string]bool{}
+	version := 1
+	becomes := func(what string, change func(*core.Service), is func(*quiver.Vip) bool) {
+		t.Helper()
+		version++
+		next, _ := numbered(0, 0)
+		next.ResourceVersion = fmt.Sprint(version)
+		change(next)
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, what, func() bool {
+			found, err := quiverd.VIPs(t.Context())
+			if err != nil || len(found.VIPs) != 1 {
+				t.Fatalf("%s: %v, %v", what, found, err)
+			}
+			for name, vip := range found.VIPs {
+				names[name] = true
+				return is(vip)
+			}
+			return false
+		})
+	}
+	annotated := func(key, value string) func(*core.Service) {
+		return func(next *core.Service) { next.Annotations = map[string]string{key: value} }
+	}
+	leastFlows := func(vip *quiver.Vip) bool {
+		return vip.Algorithm == quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS
+	}
+	maglev := func(vip *quiver.Vip) bool { return !leastFlows(vip) }
+	becomes("fewest sessions", annotated(service.Algorithm, "least_flows"), leastFlows)
+	becomes("Maglev", annotated(service.Algorithm, "maglev"), maglev)
+	becomes("fewest sessions again", annotated(service.Algorithm, "least_flows"), leastFlows)
+	becomes("a hash, as Calico/VPP calls it", annotated("cni.projectcalico.org/vppLBType", "ecmp"), maglev)
+	// What can't be is told, and nothing else comes of it.
+	becomes("still that", annotated(service.Algorithm, "roulette"), func(vip *quiver.Vip) bool {
+		return maglev(vip) && strings.Contains(teller.of("web-0"), `"roulette" is neither maglev nor least_flows`)
+	})
+	becomes("affinity", func(next *core.Service) {
+		next.Spec.SessionAffinity = core.ServiceAffinityClientIP
+		next.Spec.SessionAffinityConfig = &core.SessionAffinityConfig{ClientIP: &core.ClientIPConfig{TimeoutSeconds: new(int32(60))}}
+	}, func(vip *quiver.Vip) bool { return vip.AffinitySeconds == 60 })
+	becomes("none any more", func(*core.Service) {}, func(vip *quiver.Vip) bool { return vip.AffinitySeconds == 0 && len(vip.Backends) == 2 })
+	becomes("pods of the node only", func(next *core.Service) {
+		next.Spec.InternalTrafficPolicy = new(core.ServiceInternalTrafficPolicyLocal)
+	}, func(vip *quiver.Vip) bool { return len(vip.Backends) == 1 })
+	becomes("all of them again", func(*core.Service) {}, func(vip *quiver.Vip) bool { return len(vip.Backends) == 2 })
+	if len(names) != 1 {
+		t.Errorf("its VIP was made anew: %v", names)
+	}
+}
+
+func TestWhoHasLostAPlaceToAnOlderServiceIsToldEachTime(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(2)
+	older, younger := &c.services.Items[0], &c.services.Items[1]
+	older.CreationTimestamp, younger.CreationTimestamp = meta.Unix(1000, 0), meta.Unix(2000, 0)
+	younger.Spec.ExternalIPs = []string{"203.0.113.1"}
+	keeper, teller := keep(t, c, quiverd)
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	whose := func() string {
+		found, err := quiverd.VIPs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, vip := range found.VIPs {
+			if vip.Address == "203.0.113.1" {
+				return strings.Split(name, ".")[1]
+			}
+		}
+		return ""
+	}
+	for round := range 2 {
+		next := older.DeepCopy()
+		next.ResourceVersion, next.Spec.ExternalIPs = fmt.Sprint(2+2*round), []string{"203.0.113.1"}
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, "the younger one is told", func() bool {
+			return whose() == "web-0" && strings.Contains(teller.of("web-1"), "203.0.113.1:80 TCP is that of Service default/web-0, which is older")
+		})
+		teller.TellService(types.NamespacedName{Name: "web-1"}, "", "", "")
+		next = older.DeepCopy()
+		next.ResourceVersion = fmt.Sprint(3 + 2*round)
+		c.changes["services"].Modify(next)
+		realtest.Eventually(t, "the younger one has it", func() bool { return whose() == "web-1" })
+	}
+	if text := teller.of("web-0") + teller.of("web-1"); text != "" {
+		t.Errorf("told %q", text)
+	}
+}
+
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	t.Run("earlier", func(t *testing.T) {

@@ -34,13 +34,15 @@ type wanted struct {
 	changedVIPs      map[string]bool
 	changedAddresses map[netip.Addr]bool
 	changedPorts     bool
+	// Whose places others have got, or have left to them: what is to be told of them isn't what it was.
+	moved map[types.NamespacedName]bool
 }
 
 func newWanted() *wanted {
 	return &wanted{
 		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
 		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
-		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{},
+		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -59,7 +61,16 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 	}
 	problems = slices.Clone(set.Problems)
 	for place := range touched {
-		if first := w.settle(place); first != nil && first.of != key && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
+		before := w.placed[place]
+		first := w.settle(place)
+		if w.placed[place] != before {
+			for _, other := range w.claims[place] {
+				if other.of != key {
+					w.moved[other.of] = true
+				}
+			}
+		}
+		if first != nil && first.of != key && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
 			problems = append(problems, fmt.Sprintf("%s is that of Service %s, which is older", place, first.of))
 		}
 	}

@@ -52,6 +52,18 @@ func state(w *wanted) (all, changed string) {
 
 func TestTheOldestServiceHasThePlaceAndOthersFollow(t *testing.T) {
 	w := newWanted()
+	// Others of whom something else is to be told now.
+	moved := func(want ...string) {
+		t.Helper()
+		var got []string
+		for key := range w.moved {
+			got = append(got, key.Name)
+		}
+		clear(w.moved)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("others of whom there is something to tell: %q", got)
+		}
+	}
 	expect := func(told, wantTold, want, wantChanged string) {
 		t.Helper()
 		if all, changed := state(w); told != wantTold || all != want || changed != wantChanged {
@@ -62,11 +74,16 @@ func TestTheOldestServiceHasThePlaceAndOthersFollow(t *testing.T) {
 	// A younger one, then one that is older.
 	const taken = "203.0.113.1:80 TCP is that of Service default/b, which is older"
 	expect(asks(w, "c", 5, "203.0.113.1:80", "203.0.113.1:81"), taken, "[10.96.0.2:80=b 203.0.113.1:80=b 203.0.113.1:81=c] [10.96.0.2 203.0.113.1]", "1 vips []")
+	moved()
 	expect(asks(w, "a", 20, "203.0.113.1:80"), "", "[10.96.0.2:80=b 203.0.113.1:80=a 203.0.113.1:81=c] [10.96.0.2 203.0.113.1]", "2 vips []")
+	moved("b", "c")
 	// The same again changes nothing.
 	expect(asks(w, "a", 20, "203.0.113.1:80"), "", "[10.96.0.2:80=b 203.0.113.1:80=a 203.0.113.1:81=c] [10.96.0.2 203.0.113.1]", "0 vips []")
+	moved()
 	expect(asks(w, "a", 20), "", "[10.96.0.2:80=b 203.0.113.1:80=b 203.0.113.1:81=c] [10.96.0.2 203.0.113.1]", "2 vips []")
+	moved("b", "c")
 	expect(asks(w, "b", 10), "", "[203.0.113.1:80=c 203.0.113.1:81=c] [203.0.113.1]", "3 vips [10.96.0.2]")
+	moved("c")
 	expect(asks(w, "c", 5), "", "[] []", "2 vips [203.0.113.1]")
 	if len(w.claims) != 0 || len(w.sets) != 0 || len(w.placed) != 0 {
 		t.Errorf("left: %v %v %v", w.claims, w.sets, w.placed)

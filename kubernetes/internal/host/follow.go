@@ -158,7 +158,9 @@ func (f *Follower) paths(ctx context.Context, self pods.Node, others []pods.Node
 	if err != nil {
 		return nil, nil, err
 	}
+	others, twice := distinct(self, others)
 	made, doubts := f.Overlay.For(self, others, devices.networks(self.Addresses))
+	doubts = errors.Join(twice, doubts)
 	if f.Overlay.On() && made.Locals == nil {
 		return nil, nil, doubts
 	}

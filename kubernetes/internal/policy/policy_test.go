@@ -10,6 +10,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -291,6 +292,42 @@ func TestAPodIsGuardedByItsOwnLabelsAsLongAsItIsHere(t *testing.T) {
 	expect("10.0.0.10", true)
 	w.setHere(key, "first", nil)
 	expect("10.0.0.9", true)
+}
+
+// Of a pod that has ended there is an object still, with an address that another one may have by then.
+func TestWhoHasEndedHasNoAddressAnyMore(t *testing.T) {
+	w := cluster()
+	w.apply(t, onA+"  ingress: [{from: [{podSelector: {matchLabels: {pod: job}}}]}]\n")
+	tell := func(name, address string, phase core.PodPhase, ofNode bool) {
+		object := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "x", Name: name, Labels: map[string]string{"pod": strings.TrimRight(name, "0123456789")}}}
+		object.Spec.HostNetwork = ofNode
+		object.Status = core.PodStatus{Phase: phase, PodIPs: []core.PodIP{{IP: address}}}
+		w.setPod(types.NamespacedName{Namespace: "x", Name: name}, PodOf(object))
+	}
+	expect := func(from string, expected bool) {
+		t.Helper()
+		w.settle()
+		if w.passes(t, from, "10.0.0.1", "tcp", 80) != expected {
+			t.Errorf("%s: expected %v", from, expected)
+		}
+	}
+	tell("job", "10.0.7.7", core.PodRunning, false)
+	expect("10.0.7.7", true)
+	for _, ended := range []core.PodPhase{core.PodSucceeded, core.PodFailed} {
+		tell("job", "10.0.7.7", ended, false)
+		expect("10.0.7.7", false)
+		// Another one has it, who may, and then one who may not.
+		tell("job2", "10.0.7.7", core.PodRunning, false)
+		expect("10.0.7.7", true)
+		tell("job2", "10.0.7.7", ended, false)
+		tell("stranger", "10.0.7.7", core.PodRunning, false)
+		expect("10.0.7.7", false)
+		tell("job", "10.0.7.7", core.PodRunning, false)
+		expect("10.0.7.7", true)
+	}
+	// One with the host's network is the node, whose address isn't its own.
+	tell("job", "192.168.0.9", core.PodRunning, true)
+	expect("192.168.0.9", false)
 }
 
 // The runtime deletes a pod's sandbox and makes another one at once: it is the same pod, and both are heard of together.
