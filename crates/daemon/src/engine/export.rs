@@ -226,7 +226,9 @@ impl Export<'_> {
     }
 
     fn session(&mut self, seen: &Seen, record: &Record<'_>) {
-        let template = Template::of_session(seen.key.is_v4(), beyond(seen).is_some());
+        // Of a session that a parser has found, its key doesn't say which version its packets are.
+        let is_v4 = record.ends.iter().chain(&record.beyond).all(|(address, _)| address.is_ipv4());
+        let template = Template::of_session(is_v4, beyond(seen).is_some());
         self.add(template, record);
     }
 

@@ -143,20 +143,20 @@ const SESSION: &[Element] = &[
     element(371, VARIABLE, |record, out| text(record.tenant, out)), // userName
 ];
 const ADDRESSES4: &[Element] = &[
-    element(8, 4, |record, out| address(record.ends[0].0, out)), // sourceIPv4Address
-    element(12, 4, |record, out| address(record.ends[1].0, out)), // destinationIPv4Address
+    element(8, 4, |record, out| address4(record.ends[0].0, out)), // sourceIPv4Address
+    element(12, 4, |record, out| address4(record.ends[1].0, out)), // destinationIPv4Address
 ];
 const ADDRESSES6: &[Element] = &[
-    element(27, 16, |record, out| address(record.ends[0].0, out)), // sourceIPv6Address
-    element(28, 16, |record, out| address(record.ends[1].0, out)), // destinationIPv6Address
+    element(27, 16, |record, out| address6(record.ends[0].0, out)), // sourceIPv6Address
+    element(28, 16, |record, out| address6(record.ends[1].0, out)), // destinationIPv6Address
 ];
 const BEYOND4: &[Element] = &[
-    element(225, 4, |record, out| address(record.beyond[0].0, out)), // postNATSourceIPv4Address
-    element(226, 4, |record, out| address(record.beyond[1].0, out)), // postNATDestinationIPv4Address
+    element(225, 4, |record, out| address4(record.beyond[0].0, out)), // postNATSourceIPv4Address
+    element(226, 4, |record, out| address4(record.beyond[1].0, out)), // postNATDestinationIPv4Address
 ];
 const BEYOND6: &[Element] = &[
-    element(281, 16, |record, out| address(record.beyond[0].0, out)), // postNATSourceIPv6Address
-    element(282, 16, |record, out| address(record.beyond[1].0, out)), // postNATDestinationIPv6Address
+    element(281, 16, |record, out| address6(record.beyond[0].0, out)), // postNATSourceIPv6Address
+    element(282, 16, |record, out| address6(record.beyond[1].0, out)), // postNATDestinationIPv6Address
 ];
 const PORTS_BEYOND: &[Element] = &[
     element(227, 2, |record, out| out.extend(record.beyond[0].1.to_be_bytes())), // postNAPTSourceTransportPort
@@ -178,8 +178,8 @@ const NAT44: &[Element] = &[
 const PORT_BLOCK: &[Element] = &[
     element(323, 8, |record, out| out.extend(record.observed.to_be_bytes())), // observationTimeMilliseconds
     element(230, 1, |record, out| out.push(record.nat as u8)),                // natEvent
-    element(8, 4, |record, out| address(record.ends[0].0, out)),              // sourceIPv4Address
-    element(225, 4, |record, out| address(record.beyond[0].0, out)),          // postNATSourceIPv4Address
+    element(8, 4, |record, out| address4(record.ends[0].0, out)),             // sourceIPv4Address
+    element(225, 4, |record, out| address4(record.beyond[0].0, out)),         // postNATSourceIPv4Address
     element(361, 2, |record, out| out.extend(record.block.0.to_be_bytes())),  // portRangeStart
     element(362, 2, |record, out| out.extend(record.block.1.to_be_bytes())),  // portRangeEnd
     element(234, 4, |record, out| out.extend(u32::from(record.context).to_be_bytes())),
@@ -248,11 +248,19 @@ impl Template {
     }
 }
 
-fn address(address: IpAddr, out: &mut Vec<u8>) {
-    match address {
-        IpAddr::V4(address) => out.extend(address.octets()),
-        IpAddr::V6(address) => out.extend(address.octets()),
-    }
+/// An address in four bytes: of one that isn't IPv4's, none.
+fn address4(address: IpAddr, out: &mut Vec<u8>) {
+    let IpAddr::V4(address) = address.to_canonical() else { return out.extend([0; 4]) };
+    out.extend(address.octets());
+}
+
+/// An address in sixteen bytes: one of IPv4 is mapped.
+fn address6(address: IpAddr, out: &mut Vec<u8>) {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    out.extend(address.octets());
 }
 
 /// A text with its length before it (RFC 7011 section 7). Of one that is too long for one byte of length, the first part.
@@ -260,4 +268,20 @@ fn text(text: &str, out: &mut Vec<u8>) {
     let bytes = &text.as_bytes()[..text.floor_char_boundary(254)];
     out.push(bytes.len() as u8);
     out.extend(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[test]
+    fn an_address_takes_the_bytes_that_its_element_says() {
+        for address in [IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let (mut narrow, mut wide) = (Vec::new(), Vec::new());
+            address4(address, &mut narrow);
+            address6(address, &mut wide);
+            assert_eq!((narrow.len(), wide.len()), (4, 16), "{address}");
+        }
+    }
 }

@@ -121,11 +121,20 @@ impl<F: Arrives + Forwards> Lots<F> {
             _ => F::fib(vrf).lookup_batch(addresses, ids, prefetch_read),
         }
         let (ids, mut done) = (&self.ids[..count], 0);
+        if ids.iter().any(|id| *id != ids[0]) {
+            for id in ids {
+                prefetch_read(core::ptr::from_ref(outlook.hops.get(*id)).cast());
+            }
+        }
         while let Some(id) = ids.get(done).copied() {
             let (left, rest, next) = (part.part(done..count), &ids[done..], &mut next[done..]);
             let lane = outlook.lane(id);
             let alike = rest.iter().fold(0, |differing, other| differing | (other ^ id)) == 0;
             let sent = if alike && lane.hop.kind != NextHopKind::Group {
+                if !Hop::of(&lane, 0).is_open() {
+                    next.fill(long);
+                    return count;
+                }
                 self.to_one(simd, outlook, packets, left, &lane, next)
             } else {
                 self.to_many(simd, outlook, packets, left, rest, next)
@@ -183,9 +192,6 @@ impl<F: Arrives + Forwards> Lots<F> {
         ids: &[u32],
         next: &mut [u8],
     ) -> usize {
-        for id in ids {
-            prefetch_read(core::ptr::from_ref(outlook.hops.get(*id)).cast());
-        }
         let mut each = ids.iter().zip(next);
         let sent = part.stretch(
             packets,

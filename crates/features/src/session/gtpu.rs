@@ -49,8 +49,11 @@ fn parse(datagram: &Datagram<'_>, key: &mut [u8]) -> Option<Direction> {
     }
     let &[flags, kind, high, low, ref teid @ ..] = message.first_chunk::<HEADER>()?;
     let length = usize::from(u16::from_be_bytes([high, low]));
+    let datagram_length = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
     let optional = if flags & OPTIONAL == 0 { 0 } else { OPTIONAL_BYTES };
-    let is_whole = message.len() >= HEADER + optional && length >= optional;
+    // It says how much follows the first eight bytes, which all lies in the datagram; how much of that is here is another question.
+    let is_whole =
+        message.len() >= HEADER + optional && length >= optional && UDP + HEADER + length <= datagram_length;
     if flags & VERSION_AND_TYPE_BITS != VERSION_AND_TYPE || kind != G_PDU || !is_whole || *teid == [0; 4] {
         return None;
     }
@@ -88,7 +91,8 @@ mod tests {
         let mut header = [0; 20];
         header[16..].copy_from_slice(&[10, 0, 0, 9]);
         header[0] = 0x45;
-        let behind = [&[0x27, 0x10], &port.to_be_bytes()[..], &[0; 4], message].concat();
+        let udp = (UDP + message.len()) as u16;
+        let behind = [&[0x27, 0x10], &port.to_be_bytes()[..], &udp.to_be_bytes(), &[0; 2], message].concat();
         let mut key = [0; KEY];
         let direction = parse(&Datagram::new(&header, &behind).unwrap(), &mut key);
         direction.map(|direction| {
@@ -119,6 +123,9 @@ mod tests {
             assert_eq!(asked(2152, &message), None, "{at} {value}");
         }
         assert_eq!((asked(2153, &plain), asked(2152, &plain[..7])), (None, None));
+        let mut longer = plain;
+        longer[3] = 5;
+        assert_eq!(asked(2152, &longer), None, "more than the datagram has");
         assert_eq!(asked(2152, &[0x30, 255, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4]), None, "no tunnel's");
     }
 
@@ -128,7 +135,7 @@ mod tests {
         let mut header = [0; 40];
         header[0] = 0x60;
         header[24..].copy_from_slice(&Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9).octets());
-        let behind = [&[1, 2, 8, 0x68, 0, 0, 0, 0][..], &[0x30, 255, 0, 0, 0xff, 0xff, 0xff, 0xff]].concat();
+        let behind = [&[1, 2, 8, 0x68, 0, 16, 0, 0][..], &[0x30, 255, 0, 0, 0xff, 0xff, 0xff, 0xff]].concat();
         assert!(parse(&Datagram::new(&header, &behind).unwrap(), &mut key).is_some());
         assert_eq!(show(&key), "fd00::9 teid 0xffffffff");
         assert_eq!(ends(&key), [None, Some(("fd00::9".parse().unwrap(), 2152))]);

@@ -4,6 +4,7 @@
 //! others are there, and their packets come to it, too, it [corrects](Onward::correct) the edges of a vector in the end. So those without other scopes pay one comparison a vector.
 
 use super::entry::Flow;
+use super::input::of_later;
 use super::order;
 use super::scopes::{Layout, Scopes};
 use super::services::{Chain, SERVICES_ARC};
@@ -13,7 +14,7 @@ use crate::{ip4, ip6};
 use core::iter::zip;
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Meta, Packets, SlotId};
-use graph::{IfIndex, NodeContext, Resume};
+use graph::{GONE, IfIndex, NodeContext, Resume};
 
 /// Where packets go on that have passed their services: every service's `resumes`.
 pub const RESUMES: &[Resume] = &[
@@ -88,6 +89,8 @@ struct Others {
     numbers: [u8; 256],
     /// By scope.
     edges: Vec<Edges>,
+    /// Edges that the node has: those from here on stand for bits that nobody has in its own scope.
+    there: usize,
     /// Drop reason of a packet whose session had to make room between two nodes.
     gone: u16,
 }
@@ -124,10 +127,12 @@ impl Onward {
                 edges: (0..numbers.layout.scopes().len() as u8)
                     .map(|scope| numbers.edges(scope, base))
                     .collect(),
+                there: cx.edges(),
                 gone: cx.drop_of("ip4-session-input", "session-gone").unwrap_or_default(),
             });
-            // Bits that nobody has in its own scope get edges that lead nowhere (`drop`), so that an edge says which bit it was taken for.
-            let unused = (cx.edges()..256).rev();
+            // Bits that nobody has in its own scope get edges that the node hasn't, so that an edge says which bit it was taken for. There are enough: so few services
+            // can there be in all.
+            let unused = (cx.edges()..usize::from(GONE)).rev();
             for (edge, unused) in zip(edges.iter_mut().filter(|edge| **edge == 0), unused) {
                 *edge = unused as u8;
             }
@@ -215,12 +220,16 @@ impl Others {
                 continue;
             }
             let meta = packets.meta_mut(*slot);
-            let session = sessions.table.get(Flow(meta.next_hop).session());
+            let leads = usize::from(*edge) < self.there;
+            let index = Flow(meta.next_hop).session();
+            let version = sessions.table.handle(index).map(|handle| handle.generation as u16);
+            let is_there = version.is_some_and(|version| [version, of_later(version)].contains(&meta.tx_if));
+            let session = sessions.table.get(index).filter(|_| is_there);
             let scope = session.and_then(|session| tenants.get(session.tenant)).map(|tenant| tenant.scope);
-            if scope == Some(self.own) {
+            // One whose session has just gone is dropped by the service that it comes to, if it comes to one.
+            if leads && (scope == Some(self.own) || !is_there) {
                 continue;
             }
-            // A session that has just gone is nobody's, and another one that has its number now may have no such service.
             let right = scope.and_then(|scope| self.edges.get(usize::from(scope)));
             *edge = right.map_or(0, |edges| edges[usize::from(number) % edges.len()]);
             if *edge == 0 {

@@ -26,7 +26,7 @@ pub struct Parser {
     pub name: &'static str,
     /// One sentence: what it recognises, and what its key is.
     pub help: &'static str,
-    /// IP protocol of the packets that it is asked about.
+    /// IP protocol of the packets that it is asked about; not TCP, whose connections are followed by addresses and ports alone.
     pub protocol: IpProtocol,
     /// Bytes of its keys, 1 to [`MAX_KEY`].
     pub key_bytes: usize,
@@ -194,6 +194,9 @@ pub(super) fn key(
     let parser = by_number(number).filter(|parser| parser.protocol == protocol)?;
     let mut bytes = [0; MAX_KEY];
     let direction = (parser.parse)(datagram, bytes.get_mut(..parser.key_bytes)?)?;
+    if parser.one_way && direction == Direction::Reverse {
+        return None;
+    }
     Some((Key::parsed(context, number, parser.one_way, &bytes), direction))
 }
 

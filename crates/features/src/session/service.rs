@@ -31,6 +31,8 @@ pub struct Insertable {
     number: u8,
     /// Scopes that it is of: bit `n` is scope `n`.
     scopes: u64,
+    /// Whether it takes sessions of any key, those that a [parser](Parser) has given, too.
+    any_key: bool,
 }
 
 impl Insertable {
@@ -42,7 +44,13 @@ impl Insertable {
 
     pub(super) fn of(order: &Order, name: &str) -> Option<Self> {
         let number = order.number(name).filter(|_| !IMPLIED.contains(&name))?;
-        Some(Self { number, scopes: order.mask(name) })
+        let any_key = order.services().iter().any(|service| service.node.name == name && service.any_key);
+        Some(Self { number, scopes: order.mask(name), any_key })
+    }
+
+    /// Whether it can stand behind service `me` on chains of a scope, and of a session whose key a parser has given if that is `parsed`.
+    const fn fits(self, me: u8, scope: u8, parsed: bool) -> bool {
+        self.number > me && self.scopes >> scope & 1 != 0 && (self.any_key || !parsed)
     }
 }
 
@@ -138,15 +146,15 @@ impl Packet<'_, '_> {
     }
 
     /// Puts a service behind this one on both of the session's chains, until its tenant changes: it sees this packet, and all that come later. False where it
-    /// comes before this one, is of other scopes than the session's tenant, or packets of the session are dropped: then nothing changes.
+    /// comes before this one, is of other scopes than the session's tenant, needs addresses and ports where the session was found by a parser's key, or packets of the session are dropped: then nothing changes.
     ///
     /// What the service needs of a tenant (a pool, lists, an engine) has to be the tenant's. `tcp-check` takes a connection that has begun for one whose beginning it
     /// hasn't seen, and follows it.
-    pub fn insert_service(&mut self, Insertable { number: service, scopes }: Insertable) -> bool {
+    pub fn insert_service(&mut self, inserted: Insertable) -> bool {
         let scope = self.0.tenant().map_or(0, |tenant| tenant.scope);
+        let (service, parsed) = (inserted.number, self.0.key.is_parsed());
         let session = &mut *self.0.session;
-        if service <= self.0.me
-            || scopes >> scope & 1 == 0
+        if !inserted.fits(self.0.me, scope, parsed)
             || session.chain.iter().any(|chain| chain.block().is_some())
         {
             return false;
@@ -199,6 +207,14 @@ pub enum AddError {
     /// There is a parser of that name.
     #[error("there is a parser {0:?} already: give yours another name")]
     TakenParser(&'static str),
+    /// A parser has no name that a tenant could say.
+    #[error("parser {0:?} needs a name of lower-case letters, digits and hyphens")]
+    ParserName(&'static str),
+    /// A parser is for connections, which are followed by their addresses and ports alone.
+    #[error(
+        "parser {0:?} is for TCP, whose connections are followed by addresses and ports alone: choose another protocol"
+    )]
+    Tcp(&'static str),
     /// A parser's keys are too long, or empty.
     #[error("parser {0:?} has keys of {1} bytes: 1 to {max} are possible", max = parser::MAX_KEY)]
     KeyBytes(&'static str, usize),
@@ -245,6 +261,13 @@ pub fn add_parsers(parsers: &[Parser]) -> Result<(), AddError> {
         if all.contains(one) {
             return Err(AddError::TakenParser(one.name));
         }
+        let named = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if one.name.is_empty() || !one.name.bytes().all(named) {
+            return Err(AddError::ParserName(one.name));
+        }
+        if one.protocol == IpProtocol::TCP {
+            return Err(AddError::Tcp(one.name));
+        }
         if one.key_bytes == 0 || one.key_bytes > MAX_KEY {
             return Err(AddError::KeyBytes(one.name, one.key_bytes));
         }
@@ -272,7 +295,8 @@ fn last(all: &mut [Service]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lifecycle;
+    use super::super::{acl, nat};
+    use super::super::{lifecycle, policer};
     use super::*;
     use graph::{CounterSpec, NodeSpec};
 
@@ -305,5 +329,44 @@ mod tests {
         assert!(super::super::order().number("mine").is_none());
         assert_eq!(add(&[MINE]), Err(AddError::Late("mine")));
         assert_eq!(add(&[]), Ok(()));
+    }
+
+    #[test]
+    fn a_service_is_inserted_where_it_can_do_its_work() {
+        let field = Service { scopes: Scopes::Of(&["field"]), ..MINE };
+        let order = Order::resolve(&[SERVICES, &[field]].concat()).unwrap();
+        let scope = order.scope("field").unwrap();
+        let of = |name| Insertable::of(&order, name).unwrap();
+        let [policer, acl, nat] = [policer::SERVICE, acl::SERVICE, nat::SERVICE].map(|one| of(one.node.name));
+        let mine = of("mine");
+        // Behind it, in any scope, whatever the key is.
+        assert!(policer.fits(0, 0, false) && policer.fits(0, scope, true));
+        assert!(!policer.fits(policer.number, 0, false), "it has been passed");
+        assert!(
+            acl.fits(0, scope, false) && !acl.fits(0, scope, true),
+            "rules are about addresses and ports"
+        );
+        assert!(nat.fits(0, 0, false) && !nat.fits(0, scope, false), "of the default scope");
+        assert!(mine.fits(0, scope, false) && !mine.fits(0, 0, false) && !mine.fits(0, scope, true));
+        assert_eq!(Insertable::of(&order, direct_return::SERVICE.node.name), None);
+    }
+
+    #[test]
+    fn what_parsers_can_not_be_added_is_said_by_name() {
+        let parser = parser::OWN[0];
+        for (wrong, said) in [
+            (parser, "there is a parser \"gtpu\" already"),
+            (Parser { name: "", ..parser }, "parser \"\" needs a name"),
+            (Parser { name: "My parser", ..parser }, "parser \"My parser\" needs a name"),
+            (Parser { name: "mine", protocol: IpProtocol::TCP, ..parser }, "parser \"mine\" is for TCP"),
+            (Parser { name: "mine", key_bytes: 0, ..parser }, "parser \"mine\" has keys of 0 bytes"),
+            (
+                Parser { name: "mine", key_bytes: MAX_KEY + 1, ..parser },
+                "parser \"mine\" has keys of 33 bytes",
+            ),
+        ] {
+            let error = add_parsers(&[wrong]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

@@ -423,8 +423,11 @@ impl Sessions {
         }
         let passes = match (chain.block().is_some(), session.marks.has(Marks::TRANSLATED)) {
             (true, _) => chain,
-            (false, true) => chain.and(super::order().of_errors()),
-            (false, false) => Chain::default(),
+            // Translations are of services of the default scope: in another one, its tenant has been moved, and the session is about to end.
+            (false, true) if tenants.get(session.tenant).is_some_and(|tenant| tenant.scope == 0) => {
+                chain.and(super::order().of_errors())
+            }
+            (false, _) => Chain::default(),
         };
         Some((passes, handle.generation as u16))
     }

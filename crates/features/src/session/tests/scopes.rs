@@ -1,6 +1,5 @@
 //! Scopes in the graph: the same bit stands for one service here and for another there, in one vector and one table.
 
-use super::super::service::Insertable;
 use super::super::services::{Order, SERVICES_ARC, Scopes, Service};
 use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
 use super::*;
@@ -177,7 +176,7 @@ fn a_tenant_that_changes_its_scope_has_its_sessions_pass_the_other_s_services() 
 }
 
 #[test]
-fn errors_and_blocked_sessions_are_of_their_scope_too() {
+fn errors_about_sessions_of_another_scope_pass_none_of_its_services() {
     everywhere(|tier, text, _| {
         let mut bench = bench(tier);
         two(&mut bench, &["l4-lifecycle"], &["field-gate"]);
@@ -192,12 +191,4 @@ fn errors_and_blocked_sessions_are_of_their_scope_too() {
         pass(&mut bench, text, "error of a router");
         assert_eq!(seen_by(&bench), [1; 4], "nothing has changed the packet that it quotes");
     });
-}
-
-#[test]
-fn a_service_of_another_scope_can_t_be_inserted() {
-    let order = all();
-    assert_ne!(Insertable::of(&order, "nat"), Insertable::of(&order, "policer"));
-    assert_eq!((order.mask("field-gate"), order.mask("nat"), order.mask("wide")), (2, 1, 3));
-    assert_eq!(order.mask("policer") & 3, 3);
 }
