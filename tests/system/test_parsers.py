@@ -1,4 +1,4 @@
-"""Parsers: tunnels of GTP-U from pod a to pod b are sessions of their own, each with its own policer, whatever ports and headers they have."""
+"""Parsers: tunnels of GTP-U from pod a to pod b are sessions, each with its own policer, whatever ports and headers they have."""
 
 import socket
 import time
@@ -77,7 +77,9 @@ def test_each_tunnel_is_a_session_with_its_own_policer(daemon, two, version):
         assert len(tunnels(daemon)) == 2
         shown = tunnels(daemon)[names[0x1234]]
         assert (shown["parser"], shown["responder"], int(shown["responder_port"]), shown["phase"]) == ("gtpu", to, PORT, "established")
-        said = daemon.cli("explain", ADDRESS[version]["a"], f"[{to}]:{PORT}" if version == 6 else f"{to}:{PORT}", "udp", "--payload", packet(0x1234).hex()).stdout
+        said = daemon.cli(
+            "explain", ADDRESS[version]["a"], f"[{to}]:{PORT}" if version == 6 else f"{to}:{PORT}", "udp", "--payload", packet(0x1234).hex()
+        ).stdout
         assert f"found by the parser gtpu: {names[0x1234]}" in said and "of a session, from the initiator" in said, said
         assert daemon.cli("clear", "session", "--parser", "gtpu", "--address", to).stdout == "2 sessions ended\n"
         eventually(lambda: not tunnels(daemon), lambda: str(tunnels(daemon)))

@@ -33,6 +33,20 @@ impl<'t> Outlook<'t> {
     fn lane(&self, id: u32) -> Lane<'t> {
         Lane::new(self.hops, self.arcs, self.output, id)
     }
+
+    /// Whether these are all one next hop, which nothing is sent to from here. If they are several, their lines are asked for.
+    #[inline(never)]
+    fn leads_nowhere(&self, ids: &[u32]) -> bool {
+        let [first, rest @ ..] = ids else { return false };
+        if rest.iter().fold(0, |differing, id| differing | (id ^ first)) == 0 {
+            let lane = self.lane(*first);
+            return lane.hop.kind != NextHopKind::Group && !Hop::of(&lane, 0).is_open();
+        }
+        for id in ids {
+            prefetch_read(core::ptr::from_ref(self.hops.get(*id)).cast());
+        }
+        false
+    }
 }
 
 /// One worker's lots of an IP version.
@@ -121,20 +135,15 @@ impl<F: Arrives + Forwards> Lots<F> {
             _ => F::fib(vrf).lookup_batch(addresses, ids, prefetch_read),
         }
         let (ids, mut done) = (&self.ids[..count], 0);
-        if ids.iter().any(|id| *id != ids[0]) {
-            for id in ids {
-                prefetch_read(core::ptr::from_ref(outlook.hops.get(*id)).cast());
-            }
+        if outlook.leads_nowhere(ids) {
+            next.fill(long);
+            return count;
         }
         while let Some(id) = ids.get(done).copied() {
             let (left, rest, next) = (part.part(done..count), &ids[done..], &mut next[done..]);
             let lane = outlook.lane(id);
             let alike = rest.iter().fold(0, |differing, other| differing | (other ^ id)) == 0;
             let sent = if alike && lane.hop.kind != NextHopKind::Group {
-                if !Hop::of(&lane, 0).is_open() {
-                    next.fill(long);
-                    return count;
-                }
                 self.to_one(simd, outlook, packets, left, &lane, next)
             } else {
                 self.to_many(simd, outlook, packets, left, rest, next)

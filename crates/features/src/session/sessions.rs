@@ -200,8 +200,7 @@ impl Sessions {
             chain: tenant.chain,
             ..Session::default()
         };
-        // Who is the initiator is said by the parser, if one has given the key.
-        session.marks.put(Marks::INITIATOR_IS_HIGH, from_high && !key.is_parsed());
+        session.marks.put(Marks::INITIATOR_IS_HIGH, from_high);
         match self.table.insert(key, hash, session) {
             Ok(Inserted::New(index)) => {
                 self.arm(index, tenant, tick);

@@ -198,6 +198,14 @@ impl<F: Pieces> There<'_, F> {
             self.counts[Counter::Outside as usize] += 1;
             return Ok((PASS, Flow::NONE, 0));
         };
+        if is_parsed && look.mark.from_high {
+            // What a parser calls an answer begins nothing: nobody has asked.
+            if tenant.slow_path.drops(Case::UnknownProtocol) {
+                return Err((Drop::Protocol, number));
+            }
+            self.counts[Counter::Protocols as usize] += 1;
+            return Ok((PASS, Flow::NONE, 0));
+        }
         if matches!(look.mark.kind, Kind::First | Kind::Later) {
             match tenant.slow_path.action(Case::Fragments) {
                 SlowAction::Drop => return Err((Drop::Fragment, number)),

@@ -10,13 +10,12 @@ conversation, whatever their ports.
 import sys
 
 from scapy.contrib.gtp import (
+    IE_TEIDI,
     GTP_U_Header,
     GTPEchoRequest,
     GTPErrorIndication,
     GTPPDUSessionContainer,
     IE_GSNAddress,
-    IE_Recovery,
-    IE_TEIDI,
 )
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
@@ -75,7 +74,7 @@ row("version 2", True, udp() / gtp(version=2) / user)
 row("cut short", True, udp() / Raw(bytes(gtp() / user)[:7]))
 row("another port", True, udp(2152, 2153) / Raw(bytes(gtp() / user)))
 row("no tunnel at all", True, UDP(sport=40000, dport=53) / Raw(b"payload"))
-whole = bytes((udp() / gtp() / Raw(b"u" * 48)))
+whole = bytes(udp() / gtp() / Raw(b"u" * 48))
 datagram = bytes(ip(A, B, 64) / udp() / gtp() / Raw(b"u" * 48))[40 if V6 else 20 :]
 if V6:
     row("first fragment", True, IPv6ExtHdrFragment(m=1, id=7, nh=17) / Raw(datagram[:32]))

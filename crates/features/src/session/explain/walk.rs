@@ -63,7 +63,8 @@ impl Sessions {
             return passes(to, "the interface is no tenant's: nobody looks for a session");
         };
         let Some((key, from_high)) = packet.key(place) else {
-            return self.untracked(known, place.tenant, packet, to);
+            let why = format!("protocol {} has no sessions", packet.protocol.0);
+            return self.untracked(known, place.tenant, (packet.node(), &why), to);
         };
         let parsed = Parsed::of(&key);
         if let Some(parsed) = parsed {
@@ -78,6 +79,10 @@ impl Sessions {
             parsed.is_none() && packet.protocol == IpProtocol::TCP && begins_connection(packet.flags);
         let begins = tenants.get(place.tenant).is_some();
         let found = self.find_as(tenants, &key, from_high, (begins, is_syn));
+        if found.is_none() && parsed.is_some() && from_high && begins {
+            let why = "an answer begins no session, and nobody has asked";
+            return self.untracked(known, place.tenant, (node, why), to);
+        }
         let number = match &found {
             Some(found) => found.session.tenant,
             None if begins && parsed.is_some() => place.tenant,
@@ -109,15 +114,9 @@ impl Sessions {
                 let direction = found.session.direction(found.from_high);
                 (tenant.chain[direction as usize], direction)
             }
-            None => {
-                // A parser says which direction it is, and else who comes first is the initiator.
-                let direction =
-                    if parsed.is_some() && from_high { Direction::Reverse } else { Direction::Forward };
-                (tenant.chain[direction as usize], direction)
-            }
+            None => (tenant.chain[0], Direction::Forward),
         };
-        let began_high = from_high && parsed.is_none();
-        let initiator_is_high = found.as_ref().map_or(began_high, |found| found.session.initiator_is_high());
+        let initiator_is_high = found.as_ref().map_or(from_high, |found| found.session.initiator_is_high());
         let blocked = chain.block();
         let by = blocked.map(|reason| named(known, reason));
         let mut meeting = Meeting {
@@ -157,11 +156,10 @@ impl Sessions {
         &self,
         known: &Known,
         tenant: u16,
-        packet: &Imagined,
+        (node, why): (&'static str, &str),
         to: &mut Explained,
     ) -> Result<Outcome, Outcome> {
-        let node = packet.node();
-        let found = |passes: &str| format!("protocol {} has no sessions: {passes}", packet.protocol.0);
+        let found = |passes: &str| format!("{why}: {passes}");
         let Some(its) = known.tenants.get(tenant) else {
             to.steps.push(Step { node, object: None, found: found("it passes as it is") });
             return Err(Outcome::Passes);
