@@ -5,7 +5,7 @@ import time
 
 import pytest
 from lab import eventually
-from test_policer import ADDRESS, FAMILY, interface
+from test_policer import ADDRESS, FAMILY, two_pods
 
 # Tunnels come in at one worker, and each of them is one of the two's.
 WORKERS = 2
@@ -28,11 +28,7 @@ def packet(teid, flags=0x30, kind=255):
 
 @pytest.fixture
 def two(lab, daemon):
-    a, b = lab.pod("a"), lab.pod("b")
-    daemon.apply(interface("a", 1, a) + interface("b", 2, b))
-    for address in (ADDRESS[4]["b"], ADDRESS[6]["b"]):
-        eventually(lambda to=address: a.ping(to, count=1, wait=1).received == 1, lambda: f"b answers: {daemon.drops()}")
-    return a, b
+    return two_pods(lab, daemon)
 
 
 def opened(pod, version, host, port=0):

@@ -47,13 +47,18 @@ def nowhere(*policers):
     return tenant(*policers).replace('interfaces = ["a"]\noutside_interfaces = ["b"]\n', "")
 
 
-@pytest.fixture
-def two(lab, daemon):
+def two_pods(lab, daemon):
+    """Pods a and b, which reach each other."""
     a, b = lab.pod("a"), lab.pod("b")
     daemon.apply(interface("a", 1, a) + interface("b", 2, b))
     for address in (ADDRESS[4]["b"], ADDRESS[6]["b"]):
         eventually(lambda to=address: a.ping(to, count=1, wait=1).received == 1, lambda: f"b answers: {daemon.drops()}")
     return a, b
+
+
+@pytest.fixture
+def two(lab, daemon):
+    return two_pods(lab, daemon)
 
 
 class Receiver:

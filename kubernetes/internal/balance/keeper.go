@@ -251,14 +251,22 @@ func (k *Keeper) learnPods(anew bool) {
 	}
 }
 
-// tellPod is the same as tell for a pod's ports, of which nobody but the log is told.
-func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
+// news is what there is to say of a Service or a pod that wasn't said already; empty where there is nothing.
+func (k *Keeper) news(key types.NamespacedName, problems []string) string {
 	text := strings.Join(problems, "; ")
 	if text == k.told[key] {
-		return
+		return ""
 	}
 	if k.told[key] = text; text == "" {
 		delete(k.told, key)
+	}
+	return text
+}
+
+// tellPod is the same as tell for a pod's ports, of which nobody but the log is told.
+func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
+	text := k.news(key, problems)
+	if text == "" {
 		return
 	}
 	k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
@@ -422,12 +430,8 @@ func (k *Keeper) refusals(refused map[string]*dataplane.RefusedError) {
 
 // tell writes an event where there is something to say that wasn't said already.
 func (k *Keeper) tell(key types.NamespacedName, uid types.UID, problems []string) {
-	text := strings.Join(problems, "; ")
-	if text == k.told[key] {
-		return
-	}
-	if k.told[key] = text; text == "" {
-		delete(k.told, key)
+	text := k.news(key, problems)
+	if text == "" {
 		return
 	}
 	k.log.Warn("a Service can't be served as it says", "service", key, "why", text)
