@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/keeping"
+	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/service"
 )
 
@@ -38,8 +40,9 @@ type Host interface {
 	Bring(lead service.Lead, all bool) error
 }
 
-// Teller lets owners of Services know.
+// Teller lets owners of Services know, and those of pods that have ports of the node.
 type Teller interface {
+	calls.Teller
 	TellService(key types.NamespacedName, uid types.UID, reason, message string)
 }
 
@@ -263,13 +266,16 @@ func (k *Keeper) news(key types.NamespacedName, problems []string) string {
 	return text
 }
 
-// tellPod is the same as tell for a pod's ports, of which nobody but the log is told.
+// tellPod is the same as tell for a pod's ports.
 func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
 	text := k.news(key, problems)
 	if text == "" {
 		return
 	}
 	k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
+	if k.settings.Teller != nil {
+		k.settings.Teller.Tell(pods.ID{Namespace: pod.Name.Namespace, Name: pod.Name.Name, UID: pod.UID}, false, "QuiverHostPort", text)
+	}
 }
 
 // everything marks what differs from what quiverd has.

@@ -23,6 +23,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/keeping"
+	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
@@ -85,6 +86,12 @@ func (t *told) TellService(key types.NamespacedName, _ types.UID, _, message str
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.texts[key.Name] = message
+}
+
+func (t *told) Tell(pod pods.ID, well bool, reason, message string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.texts[pod.Name] = fmt.Sprint(pod.UID, " ", well, " ", reason, " ", message)
 }
 
 func (t *told) of(name string) string {

@@ -217,6 +217,16 @@ func TestPortsOfTheNodeLeadToPods(t *testing.T) {
 	expect(map[string]string{"192.168.7.1": "10.244.1.7:80", "127.0.0.1": "10.244.1.8:81"})
 	bring(false, other)
 	expect(map[string]string{"127.0.0.1": "10.244.1.8:81"})
+	// An address that isn't the node's stays whose it is, until the node has it.
+	nstest.IP(t, "route", "add", "203.0.113.9", "dev", "eth0")
+	bring(false, other, to("203.0.113.9:8080", "10.244.1.7:80", core.ProtocolTCP))
+	if got := answered("203.0.113.9", 8080); got != "" {
+		t.Errorf("somebody else's address is answered by %s", got)
+	}
+	nstest.IP(t, "address", "add", "203.0.113.9/32", "dev", "eth0")
+	if got := answered("203.0.113.9", 8080); got != "10.244.1.7:80" {
+		t.Errorf("an address that has come is answered by %q", got)
+	}
 	// Somebody takes rules away.
 	connection, err := nftables.New()
 	if err != nil {
