@@ -44,7 +44,7 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 // is: whoever makes pods may write any there.
 type nodePorts struct {
 	table kept
-	// Host ports that were brought last.
+	// Host ports that were brought last, and of whose senders nothing older is remembered.
 	pods []service.HostPort
 }
 
@@ -77,10 +77,16 @@ func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	if err := n.table.bring(wanted, all); err != nil {
 		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	before := n.pods
+	// What can't be forgotten is the next time's: only then are these those that were brought.
+	if err := forget(n.pods, wanted.pods); err != nil {
+		return err
+	}
 	n.pods = wanted.pods
-	return forget(before, wanted.pods)
+	return nil
 }
+
+// deleteConnections is how the kernel forgets; a variable so that tests can have it fail.
+var deleteConnections = netlink.ConntrackDeleteFilters
 
 // forget ends what the kernel knows of datagrams to host ports that have come or gone: else a client that goes on sending would go on reaching
 // nobody, or a pod that isn't there any more.
@@ -102,7 +108,7 @@ func forget(before, after []service.HostPort) (failed error) {
 			err = filter.AddIP(netlink.ConntrackOrigDstIP, port.Address.AsSlice())
 		}
 		if err == nil {
-			_, err = netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter)
+			_, err = deleteConnections(netlink.ConntrackTable, family, filter)
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to host port %s: %w", port.Place, err))

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
 	core "k8s.io/api/core/v1"
 
 	"quiver/kubernetes/internal/nstest"
@@ -304,4 +306,36 @@ func TestDatagramsFollowWhoHasThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	got(own, "afterwards")
+}
+
+func TestWhatTheKernelCouldntForgetIsTriedAgain(t *testing.T) {
+	inNode(t)
+	services, err := OpenServices("quiver0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer services.Close()
+	asked, fails := 0, errors.New("busy")
+	before := deleteConnections
+	defer func() { deleteConnections = before }()
+	deleteConnections = func(netlink.ConntrackTableType, netlink.InetFamily, ...netlink.CustomConntrackFilter) (uint, error) {
+		asked++
+		return 0, fails
+	}
+	port := service.HostPort{Place: service.Place{Address: netip.IPv4Unspecified(), Protocol: core.ProtocolUDP, Port: 5353}, To: netip.MustParseAddrPort("10.244.1.7:53")}
+	bring := func() error { return services.Bring(service.Lead{HostPorts: []service.HostPort{port}}, true) }
+	for range 2 {
+		if err := bring(); !errors.Is(err, fails) {
+			t.Errorf("told %v", err)
+		}
+	}
+	fails = nil
+	for range 2 {
+		if err := bring(); err != nil {
+			t.Error(err)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("the kernel was asked %d times to forget", asked)
+	}
 }
