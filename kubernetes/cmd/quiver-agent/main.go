@@ -154,6 +154,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	var teller calls.Teller
 	var cluster *pods.Cluster
 	var objects *balance.Objects
+	var needed *host.Needed
 	var rules *policy.Objects
 	var nodes host.Nodes
 	var outgoing *host.Outgoing
@@ -173,6 +174,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		if err == nil && o.services {
 			objects, err = balance.Follow(access)
+		}
+		if err == nil && o.services {
+			needed, err = needs(access, log)
 		}
 		if err == nil && o.policies {
 			rules, err = policy.Follow(access)
@@ -212,7 +216,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	registry := prometheus.NewRegistry()
 	if objects != nil {
-		keeper, err := keep(o, server, cluster, objects, quiverd, log)
+		keeper, err := keep(o, server, cluster, needed, objects, quiverd, log)
 		if err == nil {
 			err = keeper.Figures(registry)
 		}
@@ -220,6 +224,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return fmt.Errorf("services: %w", err)
 		}
 		server.Keeping(keeper)
+		go needed.Run(ctx)
 		go keeper.Run(ctx)
 	}
 	if rules != nil {

@@ -32,6 +32,10 @@ type Here struct {
 	Addresses []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
+	// Needed are others that this node itself can't do without, by what they are. Resolvers are needed as well, but a load balancer, whom its operator
+	// trusts, may have led them into the cluster.
+	Needed    map[netip.Addr]string
+	Resolvers map[netip.Addr]bool
 	// Ranges of its pods' addresses, and Pods those of all nodes.
 	Ranges, Pods []netip.Prefix
 	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
@@ -151,7 +155,7 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)
 	var external []way
 	for _, address := range set.read("spec.externalIPs", spec.ExternalIPs) {
-		external = append(external, way{address, nil})
+		external = append(external, way{address: address})
 	}
 	var ingress []string
 	for _, entry := range service.Status.LoadBalancer.Ingress {
@@ -165,7 +169,7 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		}
 		sources, any := set.sources(spec.LoadBalancerSourceRanges, address)
 		if any {
-			external = append(external, way{address, sources})
+			external = append(external, way{address, sources, true})
 		}
 	}
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
@@ -214,8 +218,8 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		restricted := draft
 		restricted.Sources = through.sources
 		s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside)
-		if here.Nodes[other] {
-			s.problem("%s is the address of a node: only pods are answered there", other)
+		if whose := here.whose(through); whose != "" {
+			s.problem("%s is %s: only pods are answered there", other, whose)
 		} else {
 			s.Addresses = append(s.Addresses, other)
 		}
@@ -257,10 +261,22 @@ func (s *Set) problem(format string, arguments ...any) {
 	}
 }
 
-// way is an address at which a Service is asked from outside, and who may: all if nobody is named.
+// way is an address at which a Service is asked from outside, and who may: all if nobody is named. A load balancer has given it, or who writes the Service.
 type way struct {
-	address netip.Addr
-	sources []netip.Prefix
+	address  netip.Addr
+	sources  []netip.Prefix
+	balanced bool
+}
+
+// whose is what else an address is, so that the host must go on reaching that there; empty: nothing.
+func (h *Here) whose(through way) string {
+	if h.Nodes[through.address] {
+		return "the address of a node"
+	}
+	if h.Resolvers[through.address] && !through.balanced {
+		return "a resolver of this node"
+	}
+	return h.Needed[through.address]
 }
 
 // sources are the ranges of an address's family, ordered as quiverd does; false: others are named, and none of these, so that nobody may ask.
