@@ -390,13 +390,22 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 		if !errors.As(err, &why) {
 			return err
 		}
+		// All at once: whoever names many that can't be must not hold up the others.
+		these := map[string]*dataplane.RefusedError{}
+		for _, one := range why.All() {
+			these[one.Name] = one
+		}
 		before := len(upserts.Vips)
-		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool { return vip.Name == why.Name })
+		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool {
+			one := these[vip.Name]
+			if one != nil {
+				refused[vip.Name], k.aside[vip.Name] = one, vip
+			}
+			return one != nil
+		})
 		if len(upserts.Vips) == before {
 			return err
 		}
-		refused[why.Name] = why
-		k.aside[why.Name] = k.wanted.vips[why.Name]
 	}
 }
 
