@@ -437,7 +437,9 @@ func (k *Keeper) refusals(refused map[string]*dataplane.RefusedError) {
 		if len(problems) == 0 {
 			continue
 		}
-		if owner, _ := k.objects.Get(key); owner != nil {
+		if pod, is := k.pods[key]; is {
+			k.tellPod(key, &pod, append(problems, set.Problems...))
+		} else if owner, _ := k.objects.Get(key); owner != nil {
 			k.tell(key, owner.UID, append(problems, set.Problems...))
 		}
 	}
