@@ -344,6 +344,8 @@ def test_pods_cannot_speak_for_tunnels(world):
             both[1].add(tricky, {"quiver.io/allowedSourcePrefixes": f'["{HOSTS[0][0]}"]'})
             tricky.ip("address", "add", f"{HOSTS[0][0]}/32", "dev", "lo")
             tell(tricky, HOSTS[1][0], 4789, forged(inner_from=of_a, inner_to=to), source=HOSTS[0][0])
+            # The same to where the node's own quiverd has its tunnels' end.
+            tell(tricky, "169.254.1.2", 4789, forged(inner_from=of_a, inner_to=to), source=HOSTS[0][0])
             # What isn't the tunnels' goes there nevertheless, with the node's address.
             with hearing(world.hosts[1]) as at_host:
                 tell(a, HOSTS[1][0], 7777, b"plain")

@@ -88,6 +88,10 @@ func main() {
 		o.defaults.MemifDrops, err = annotation.ParseFallback(word)
 		return err
 	})
+	flag.Func("allowed-source-prefixes", "`prefixes` that pods may be allowed to send from besides their own addresses, by annotation, \"172.16.0.0/16,fd01::7\" (default: none)", func(text string) (err error) {
+		o.defaults.Sources, err = annotation.ParseSources(text)
+		return err
+	})
 	o.outgoing = host.Families{V4: true, V6: true}
 	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
