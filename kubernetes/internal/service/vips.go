@@ -99,6 +99,8 @@ type VIP struct {
 	// Service and Port (its name, or else its number) that it is of.
 	Service types.NamespacedName
 	PortOf  string
+	// Assigned: the place is the Service's by what the API server, or the node, has given it, so that nobody else listens there.
+	Assigned bool
 	// Backends, ordered; none twice.
 	Backends []Backend
 	// Reject: clients are told where there are no backends, since nobody in the cluster serves it.
@@ -204,7 +206,9 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		outside = near
 	}
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
-	s.add(draft, Place{address, protocol, uint16(port.Port)}, inside)
+	assigned := draft
+	assigned.Assigned = true
+	s.add(assigned, Place{address, protocol, uint16(port.Port)}, inside)
 	s.Addresses = append(s.Addresses, address)
 	for _, through := range external {
 		other := through.address
@@ -228,7 +232,7 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		return
 	}
 	if source := here.Source(address.Is4()); source.IsValid() {
-		s.add(draft, Place{source, protocol, uint16(port.NodePort)}, outside)
+		s.add(assigned, Place{source, protocol, uint16(port.NodePort)}, outside)
 		s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
 	}
 	for _, own := range here.Addresses {
@@ -239,8 +243,11 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	}
 }
 
-// add adds a VIP. Who listens at its very place can't be its backend.
+// add adds a VIP, unless there is one at that place. Who listens at its very place can't be its backend.
 func (s *Set) add(draft VIP, place Place, backends []Backend) {
+	if slices.ContainsFunc(s.VIPs, func(there VIP) bool { return there.Place == place }) {
+		return
+	}
 	draft.Place, draft.Backends = place, slices.Clone(backends)
 	draft.Backends = slices.DeleteFunc(draft.Backends, func(backend Backend) bool {
 		return backend.Address == place.Address && backend.Port == place.Port
