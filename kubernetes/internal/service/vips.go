@@ -174,6 +174,12 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 			external = append(external, way{address, sources, true})
 		}
 	}
+	for _, through := range external {
+		of := func(address netip.Addr) bool { return address.Is4() == through.address.Is4() }
+		if !slices.ContainsFunc(clusterIPs, of) {
+			set.problem("%s is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", through.address)
+		}
+	}
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
 	set.ignored(service.Annotations)
 	for i := range spec.Ports {

@@ -222,7 +222,10 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 		if set.HealthPort != 32000 || set.Near != 1 {
 			t.Errorf("health checks at port %d tell of %d", set.HealthPort, set.Near)
 		}
-		if len(set.Problems) != 1 || !strings.Contains(set.Problems[0], "192.168.7.2 is the address of a node") {
+		want = []string{
+			"2001:db8::1 is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", "192.168.7.2 is the address of a node: only pods are answered there",
+		}
+		if !slices.Equal(set.Problems, want) {
 			t.Errorf("told %q", set.Problems)
 		}
 	}
