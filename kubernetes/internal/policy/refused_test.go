@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/realtest"
 )
 
@@ -23,9 +25,16 @@ func TestHoweverManyListsAreRefusedOthersAreInForce(t *testing.T) {
 	}
 	keeper.have = have
 	const many = 250
+	all := &quiver.Config{}
 	for i := range many {
 		name := fmt.Sprintf("np:in:x.bad%d", i)
-		keeper.wanted.acls[name] = &quiver.Acl{Name: name, Rules: []*quiver.AclRule{{Name: "ingress-0.0", Protocol: "nonsense", Action: quiver.AclAction_ACL_ACTION_REFLECT}}}
+		bad := &quiver.Acl{Name: name, Rules: []*quiver.AclRule{{Name: "ingress-0.0", Protocol: "nonsense", Action: quiver.AclAction_ACL_ACTION_REFLECT}}}
+		keeper.wanted.acls[name], all.Acls = bad, append(all.Acls, bad)
+	}
+	// One answer names them all.
+	var why *dataplane.RefusedError
+	if err := quiverd.Apply(t.Context(), all, nil); !errors.As(err, &why) || len(why.All()) != many {
+		t.Fatalf("%v", err)
 	}
 	good := &quiver.Acl{Name: "np:in:x.good", Rules: []*quiver.AclRule{{Name: "ingress-0.0", Protocol: "tcp", Action: quiver.AclAction_ACL_ACTION_REFLECT}}}
 	keeper.wanted.acls[good.Name] = good
