@@ -17,7 +17,8 @@ import (
 )
 
 var here = service.Here{
-	Name: "n1", Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, Sources: []netip.Addr{netip.MustParseAddr("10.244.1.254")},
+	Name: "n1", Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, Pods: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")},
+	Sources: []netip.Addr{netip.MustParseAddr("10.244.1.254")},
 }
 
 // asks has a Service, of that age in seconds, be asked at addresses, and gives what is told.
