@@ -138,6 +138,10 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 		k.wanted.setNamespace(key.Namespace, namespace)
 	}
 	k.wanted.setHere(key, uid, addresses)
+	// Both were read before the turn: what has been heard meanwhile is newer, and nothing would bring it back.
+	if now := k.objects.pod(key); now != nil && (uid == "" || now.UID == uid) {
+		pod = now
+	}
 	k.wanted.setLabels(pod)
 	return k.bring(ctx, false)
 }
