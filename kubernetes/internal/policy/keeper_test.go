@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,9 +44,12 @@ type api struct {
 	baseline   v1alpha1.BaselineAdminNetworkPolicyList
 	changes    map[string]*watch.FakeWatcher
 	told       sync.Map
+	// How often anything was told.
+	tellings atomic.Int32
 }
 
 func (a *api) TellPolicy(policy *core.ObjectReference, _, message string) {
+	a.tellings.Add(1)
 	a.told.Store(policy.Name, message)
 }
 
