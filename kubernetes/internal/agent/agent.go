@@ -107,7 +107,9 @@ type Agent struct {
 	disputes map[attachment.ID]string
 	services Balancer
 	guard    Guard
-	ways     Keeper
+	// Addresses that pods had, of which quiverd may still have sessions.
+	left map[netip.Addr]bool
+	ways Keeper
 
 	// The last connection to a quiverd that has been told who is guarded, which may have ended; nil: there was none.
 	connection atomic.Pointer[connection]
@@ -117,7 +119,7 @@ type Agent struct {
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, patience: applyTime}
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, left: map[netip.Addr]bool{}, patience: applyTime}
 }
 
 // Keeping tells who keeps Services, before Run.
