@@ -8,6 +8,7 @@ from workload import (
     PORT,
     asker,
     backends,
+    becomes,
     events,
     fetch,
     generator,
@@ -193,12 +194,6 @@ def test_addresses_from_outside(cluster):
         for client in ("a", n1, n2):
             reaches(cluster, client, "203.0.113.7", 80, "bc")
     nothing_left(cluster, before)
-
-
-def becomes(cluster, client, address, port, how):
-    """Waits until a client's tries end so."""
-    seen = lambda: tried(cluster, client, address, port)
-    eventually(lambda: seen() == how, lambda: f"{client} asks {address} port {port}: {seen()}", timeout=60)
 
 
 def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(cluster):

@@ -195,6 +195,12 @@ def tried(cluster, pod, address, port, patience=5):
     return "answered" if answered else "refused" if "refused" in done.stderr else "silent"
 
 
+def becomes(cluster, client, address, port, how):
+    """Waits until a client's tries end so."""
+    seen = lambda: tried(cluster, client, address, port)
+    eventually(lambda: seen() == how, lambda: f"{client} asks {address} port {port}: {seen()}", timeout=60)
+
+
 @contextlib.contextmanager
 def services(cluster, *wanted):
     """Services, by name: their objects as the API server has completed them. Afterwards they are gone."""

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"quiver/kubernetes/internal/address"
 	"quiver/kubernetes/internal/agent"
 	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
@@ -201,7 +202,10 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil, KeepSessions: o.keep, Defaults: o.defaults, Teller: teller}
+	settings := agent.Settings{
+		HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Last: address.Last(filepath.Join(o.state, "last.json")),
+		Services: objects != nil, KeepSessions: o.keep, Defaults: o.defaults, Teller: teller,
+	}
 	server := agent.New(settings, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.

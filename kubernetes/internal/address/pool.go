@@ -1,5 +1,5 @@
-// Package address chooses addresses for pods out of the ranges of their node. It keeps nothing: who has which address is told by
-// the attachments, so that the two can't disagree.
+// Package address chooses addresses for pods out of the ranges of their node. It keeps nothing but which was given last: who has which address is told
+// by the attachments, so that the two can't disagree.
 package address
 
 import (

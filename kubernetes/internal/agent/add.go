@@ -198,6 +198,9 @@ func (a *Agent) allocate(record *attachment.Record) error {
 		}
 		record.Addresses = append(record.Addresses, free)
 	}
+	if err := a.settings.Last.Write(a.pools); err != nil {
+		a.log.Warn("addresses may not rest for as long as they should", "why", err)
+	}
 	return nil
 }
 

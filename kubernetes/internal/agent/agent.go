@@ -41,6 +41,8 @@ type Settings struct {
 	HostDevice string
 	// Farewells left by quiver-cni.
 	Farewells attachment.Farewells
+	// Last says which addresses were given last, in whichever life of the agent.
+	Last address.Last
 	// Services has pods' packets looked at for Services: an address of each range is kept for them.
 	Services bool
 	// KeepSessions has sessions go on that policies don't permit any more: what is new decides on new ones alone.
@@ -105,6 +107,8 @@ type Agent struct {
 	brought bool
 	// Attachments that are left out, of which was told.
 	disputes map[attachment.ID]string
+	// Addresses that pods had, of which quiverd may still have sessions.
+	left     map[netip.Addr]bool
 	services Balancer
 	guard    Guard
 	ways     Keeper
@@ -117,7 +121,7 @@ type Agent struct {
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, patience: applyTime}
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, left: map[netip.Addr]bool{}, patience: applyTime}
 }
 
 // Keeping tells who keeps Services, before Run.
@@ -163,9 +167,17 @@ func (a *Agent) addresses(of *attachment.Record) (all []netip.Addr) {
 func (a *Agent) SetRanges(ranges []netip.Prefix) error {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
+	given, err := a.settings.Last.Read()
+	if err != nil {
+		a.log.Warn("addresses may not rest for as long as they should", "why", err)
+	}
 	var pools []*address.Pool
 	for _, prefix := range ranges {
-		pool, err := address.NewPool(prefix, a.highest(prefix))
+		last, known := given[prefix]
+		if !known {
+			last = a.highest(prefix)
+		}
+		pool, err := address.NewPool(prefix, last)
 		if err != nil {
 			return err
 		}
@@ -178,7 +190,8 @@ func (a *Agent) SetRanges(ranges []netip.Prefix) error {
 	return nil
 }
 
-// highest is the highest address in use in a range: a pool goes on there, so that an address that has just become free rests.
+// highest is the highest address in use in a range. A pool goes on there where it isn't known which one was given last: an address that has just become
+// free rests, if there are higher ones.
 func (a *Agent) highest(prefix netip.Prefix) netip.Addr {
 	var highest netip.Addr
 	for _, record := range a.store.All() {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
+	"quiver/kubernetes/internal/address"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
@@ -118,7 +119,7 @@ func (p *place) begin(t *testing.T, ranges ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := Settings{Farewells: attachment.Farewells(filepath.Join(p.directory, "deleted"))}
+	settings := Settings{Farewells: attachment.Farewells(filepath.Join(p.directory, "deleted")), Last: address.Last(filepath.Join(p.directory, "last.json"))}
 	p.Agent = New(settings, store, p.quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
 	var prefixes []netip.Prefix
 	for _, text := range ranges {
@@ -311,7 +312,7 @@ func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"c"}) || p.pods(t) != all/3 || guard.here["default/a"] != nil {
 		t.Errorf("%v, %d of %d objects, %v", got, p.pods(t), all, guard.here)
 	}
-	// Addresses rest: the next one is behind the highest that is in use.
+	// Addresses rest: the next one is behind the one that was given last.
 	if got := p.add(t, p.asked(t, "d")); !slices.Equal(got, []string{"10.9.0.5/32"}) {
 		t.Errorf("%v", got)
 	}

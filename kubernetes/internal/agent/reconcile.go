@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
@@ -75,14 +76,23 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		}
 		surplus = append(surplus, lists.Refs()...)
 	}
+	for _, address := range dataplane.Hosts(dataplane.Without(there.Pods, dataplane.Refs(all))) {
+		a.left[address] = true
+	}
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {
+		if err == nil {
+			a.endLeft(ctx)
+		}
 		return err, nil
 	}
 
 	// One pod that can't be must not stand in the way of the others.
-	failed = errors.Join(a.quiverd.Apply(ctx, nil, surplus), a.quiverd.Apply(ctx, node, nil))
+	if failed = a.quiverd.Apply(ctx, nil, surplus); failed == nil {
+		a.endLeft(ctx)
+	}
+	failed = errors.Join(failed, a.quiverd.Apply(ctx, node, nil))
 	for _, record := range a.store.All() {
 		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
@@ -159,19 +169,33 @@ func (a *Agent) tenantNow(ctx context.Context, gone *attachment.Record) (*quiver
 // withdraw takes the objects of an attachment away; what fails is made good by Reconcile.
 func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
 	tenant, err := a.tenantNow(ctx, record)
-	if err != nil {
-		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
-		return
-	}
-	if err := a.quiverd.Apply(ctx, tenant, dataplane.Refs(dataplane.Objects(record))); err != nil {
-		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
-		return
+	if err == nil {
+		err = a.quiverd.Apply(ctx, tenant, dataplane.Refs(dataplane.Objects(record)))
 	}
 	// Nobody ends them any more: connections would be remembered for two hours, and be those of whoever has the address next.
-	if len(a.tenant(record).Tenants) > 0 {
-		if err := a.quiverd.EndSessions(ctx, record.Addresses); err != nil {
-			a.log.Warn("not ended", "pod", record.Pod(), "why", err)
+	if err == nil && len(tenant.Tenants) > 0 {
+		err = a.quiverd.EndSessions(ctx, record.Addresses)
+	}
+	if err != nil {
+		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
+		for _, address := range record.Addresses {
+			a.left[address] = true
 		}
+	}
+}
+
+// endLeft ends the sessions of pods whose objects have gone in another way than by withdraw: they went while the agent or quiverd was away. What
+// somebody has by now is left to him.
+func (a *Agent) endLeft(ctx context.Context) {
+	watched := len(a.tenant(nil).Tenants) > 0
+	for address := range a.left {
+		if watched && !a.store.InUse(address) {
+			if err := a.quiverd.EndSessions(ctx, []netip.Addr{address}); err != nil {
+				a.log.Warn("left to be tidied up later", "why", err)
+				return
+			}
+		}
+		delete(a.left, address)
 	}
 }
 

@@ -77,7 +77,11 @@ func New(config *rest.Config, cluster *inspect.Cluster) (*Test, error) {
 
 // Run makes a namespace, asks in it, and takes it away again, also when the context ends before. Each result is told as soon as those before it are.
 func (t *Test) Run(ctx context.Context, order Order, tell func(Result)) (report *Report, err error) {
-	chosen, err := t.choose(ctx, order.Nodes)
+	nodes, err := t.cluster.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	chosen, closed, err := choose(nodes, order.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func (t *Test) Run(ctx context.Context, order Order, tell func(Result)) (report 
 	for _, one := range chosen {
 		hosts[one.Name] = one.Pod
 	}
-	run(ctx, there.checks(), t.asker(namespace.Name, hosts, order.Timeout), func(result Result) {
+	run(ctx, append(closed, there.checks()...), t.asker(namespace.Name, hosts, order.Timeout), func(result Result) {
 		report.Checks = append(report.Checks, result)
 		if result.Outcome == Failed {
 			report.Failed++
@@ -114,28 +118,34 @@ func (t *Test) Run(ctx context.Context, order Order, tell func(Result)) (report 
 	return report, nil
 }
 
-// choose finds the nodes: those that were named, or the first two whose Quiver forwards and that aren't closed to pods.
-func (t *Test) choose(ctx context.Context, names []string) (chosen []inspect.Node, err error) {
-	nodes, err := t.cluster.Nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
+// choose finds the nodes: those that were named, or the first two whose Quiver forwards and that aren't closed to pods. Closed ones that would have been
+// chosen are told as checks that are left out: pods that name their node come there past the scheduler, and be it drained just now.
+func choose(nodes []inspect.Node, names []string) (chosen []inspect.Node, closed []check, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(nodes, func(node inspect.Node) bool { return node.Name == name })
 		if i < 0 || nodes[i].Pod == nil {
-			return nil, fmt.Errorf("node %s has no pod of Quiver, or there is no such node: see kubectl quiver status", name)
+			return nil, nil, fmt.Errorf("node %s has no pod of Quiver, or there is no such node: see kubectl quiver status", name)
 		}
 		chosen = append(chosen, nodes[i])
 	}
 	for _, node := range nodes {
-		if len(names) == 0 && len(chosen) < 2 && node.Pod != nil && ready(node.Pod) {
+		switch {
+		case len(names) > 0 || len(chosen) == 2 || node.Pod == nil || !ready(node.Pod):
+		case node.Closed:
+			said := "no pods shall come there (kubectl uncordon " + node.Name + "); --nodes has it tested nevertheless"
+			closed = append(closed, check{Result: Result{Check: "node " + node.Name, Outcome: LeftOut, Said: said}})
+		default:
 			chosen = append(chosen, node)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, errors.New("there is no node whose Quiver forwards: see kubectl quiver status")
+		err = errors.New("there is no node whose Quiver forwards: see kubectl quiver status")
+		for _, one := range closed {
+			err = errors.Join(err, fmt.Errorf("%s: %s", one.Check, one.Said))
+		}
+		return nil, nil, err
 	}
-	return chosen, nil
+	return chosen, closed, nil
 }
 
 func ready(pod *core.Pod) bool {

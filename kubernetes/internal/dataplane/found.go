@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"net/netip"
 	"strings"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -75,4 +76,15 @@ func sort(all *quiver.Config) *Found {
 		to.Neighbors = append(to.Neighbors, neighbor)
 	}
 	return &Found{Refs(pods), Refs(node), tunnels, Refs(others)}
+}
+
+// Hosts are the addresses to which routes among these lead, one each: those of pods.
+func Hosts(refs []*quiver.ObjectRef) (all []netip.Addr) {
+	for _, ref := range refs {
+		_, text, _ := strings.Cut(ref.Name, "/")
+		if prefix, err := netip.ParsePrefix(text); err == nil && ref.Kind == quiver.Kind_KIND_ROUTE && prefix.IsSingleIP() {
+			all = append(all, prefix.Addr())
+		}
+	}
+	return all
 }

@@ -24,8 +24,16 @@ type claim struct {
 }
 
 // distinct leaves out ranges of other nodes that overlap this node's own, or those of a node that comes before them: an address of both would be
-// two pods'. Without that, routes would lead to the one and to the other by turns, and this node wouldn't be ready. Doubts name both nodes.
+// two pods'. Without that, routes would lead to the one and to the other by turns, and this node wouldn't be ready. Nodes with an address of this one are
+// left out as a whole: what is for their pods would come back here. Doubts name both nodes.
 func distinct(self pods.Node, others []pods.Node) (all []pods.Node, doubts error) {
+	others = slices.DeleteFunc(slices.Clone(others), func(node pods.Node) bool {
+		at := slices.IndexFunc(node.Addresses, func(address netip.Addr) bool { return slices.Contains(self.Addresses, address) })
+		if at >= 0 {
+			doubts = errors.Join(doubts, fmt.Errorf("node %s has the InternalIP %s of this node, %s: delete the node object that isn't in use any more", node.Name, node.Addresses[at], self.Name))
+		}
+		return at >= 0
+	})
 	lengths := map[int]bool{}
 	for _, node := range append(slices.Clone(others), self) {
 		for _, prefix := range node.Ranges {

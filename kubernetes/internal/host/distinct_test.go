@@ -92,3 +92,40 @@ func TestTwoNodesOfOneRangeAreToldAndTheFirstIsReachedAllTheTime(t *testing.T) {
 		})
 	}
 }
+
+// A machine has been set up anew by another name, and its first node object is still there: nothing leads from the machine to itself, and all others are reached.
+func TestANodeObjectWithThisNodesAddressIsLeftOut(t *testing.T) {
+	former := pods.Node{Name: "former", Ranges: prefixes("10.244.5.0/24", "fd00:10:244:5::/64"), Addresses: addresses("192.168.7.1", "fd00:7::1")}
+	halfway := pods.Node{Name: "halfway", Ranges: prefixes("10.244.6.0/24", "fd00:10:244:6::/64"), Addresses: addresses("192.168.7.6", "fd00:7::1")}
+	for _, mode := range []overlay.Mode{overlay.None, overlay.CrossSubnet, overlay.VXLAN} {
+		t.Run(string(mode), func(t *testing.T) {
+			f, told := withOverlay(t, mode, former, halfway, n2)
+			for range 2 {
+				if !f.bring(t.Context()) || f.Ready() != nil || f.unreached != 2 {
+					t.Fatalf("%v; %d nodes aren't reached; %v", f.Ready(), f.unreached, f.told)
+				}
+			}
+			doubts := f.told["nodes whose objects don't say how to reach them"]
+			for _, words := range []string{"node former has the InternalIP 192.168.7.1 of this node, n1", "node halfway has the InternalIP fd00:7::1 of this node, n1"} {
+				if !strings.Contains(doubts, words) {
+					t.Errorf("%q isn't in %q", words, doubts)
+				}
+			}
+			all := strings.Join(routes(t), "\n")
+			for _, none := range []string{"10.244.5.", "10.244.6.", "fd00:10:244:5:", "fd00:10:244:6:"} {
+				if strings.Contains(all, none) {
+					t.Errorf("routes:\n%s", all)
+				}
+			}
+			if !strings.Contains(all, "10.244.2.0/24") || !strings.Contains(all, "fd00:10:244:2::/64") {
+				t.Errorf("routes:\n%s", all)
+			}
+			if mode == overlay.None {
+				return
+			}
+			if peers := told().Overlay.Peers; len(peers) != 1 || peers[0].Node != "n2" {
+				t.Errorf("tunnels to %+v", peers)
+			}
+		})
+	}
+}

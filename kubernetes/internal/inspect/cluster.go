@@ -51,6 +51,8 @@ type Node struct {
 	Name string
 	// Pod of Quiver there; nil: there is none.
 	Pod *core.Pod
+	// Closed tells whether no more pods shall come: it is cordoned.
+	Closed bool
 	// Addresses of the node itself, and Ranges of its pods'.
 	Addresses []netip.Addr
 	Ranges    []netip.Prefix
@@ -84,7 +86,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 
 // nodeOf is a node with what it says of itself.
 func nodeOf(node *core.Node, pod *core.Pod) Node {
-	found := Node{Name: node.Name, Pod: pod}
+	found := Node{Name: node.Name, Pod: pod, Closed: node.Spec.Unschedulable}
 	for _, one := range node.Status.Addresses {
 		if address, err := netip.ParseAddr(one.Address); err == nil {
 			found.Addresses = append(found.Addresses, address.Unmap())

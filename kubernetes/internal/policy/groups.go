@@ -126,7 +126,7 @@ func (gs *groups) use(s *selector, user types.NamespacedName) *group {
 	if s.port == "" {
 		// There is a set to name also while nobody is in it.
 		gs.part(made, 0)
-		gs.changed[made.set(0)] = map[netip.Addr]bool{}
+		gs.change(made.set(0))
 	}
 	for namespace, pods := range gs.pods {
 		if s.namespace != "" && s.namespace != namespace {
@@ -152,7 +152,7 @@ func (gs *groups) leave(group *group, user types.NamespacedName) {
 	delete(gs.scoped[group.selector.namespace], group.key)
 	for number := range group.parts {
 		delete(gs.sets, group.set(number))
-		gs.changed[group.set(number)] = map[netip.Addr]bool{}
+		gs.change(group.set(number))
 	}
 }
 
@@ -179,16 +179,14 @@ func (gs *groups) countPart(group *group, number int32, addresses []netip.Addr, 
 		gs.renumber(group)
 	}
 	set := group.set(number)
-	if gs.changed[set] == nil {
-		gs.changed[set] = map[netip.Addr]bool{}
-	}
+	changed := gs.change(set)
 	for _, address := range addresses {
 		before := part[address]
 		if part[address] = before + by; part[address] == 0 {
 			delete(part, address)
 		}
 		if (before == 0) != (before+by == 0) {
-			gs.changed[set][address] = true
+			changed[address] = true
 		}
 	}
 	if len(part) == 0 && group.selector.port != "" {
@@ -196,6 +194,15 @@ func (gs *groups) countPart(group *group, number int32, addresses []netip.Addr, 
 		delete(gs.sets, set)
 		gs.renumber(group)
 	}
+}
+
+// change notes that a set isn't what quiverd has, and gives the members that have come or gone. What was noted before stays: a set that goes and
+// comes again by one change may have lost members in between.
+func (gs *groups) change(set string) map[netip.Addr]bool {
+	if gs.changed[set] == nil {
+		gs.changed[set] = map[netip.Addr]bool{}
+	}
+	return gs.changed[set]
 }
 
 func (gs *groups) renumber(group *group) {

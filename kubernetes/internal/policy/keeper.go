@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,6 +43,8 @@ type Keeper struct {
 	wanted *wanted
 	have   *dataplane.FoundACLs
 	told   map[types.NamespacedName]string
+	// Lists that quiverd refused, and why, until it takes them, or they go: it is asked again only when they change, or everything is compared.
+	refused map[string]string
 	// What is in the file of who is guarded; nil: not known.
 	written []byte
 	// Since quiverd came back, whoever was guarded is again, or lets nobody pass.
@@ -70,7 +74,7 @@ func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *sl
 	return &Keeper{
 		Loop: keeping.New("NetworkPolicies", log), settings: settings, objects: objects, quiverd: quiverd, log: log, wanted: newWanted(),
 		turn: make(chan struct{}, 1), unsafe: errNotRestored,
-		told: map[types.NamespacedName]string{},
+		told: map[types.NamespacedName]string{}, refused: map[string]string{},
 	}
 }
 
@@ -134,6 +138,10 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 	}
 	defer k.give()
 	k.learn()
+	// Both were read before the turn: what has been heard meanwhile is newer, and nothing would bring it back.
+	if now := k.objects.pod(key); now != nil && (uid == "" || now.UID == uid) {
+		pod = now
+	}
 	if namespace != nil && k.wanted.groups.namespaces[key.Namespace] == nil {
 		k.wanted.setNamespace(key.Namespace, namespace)
 	}
@@ -277,15 +285,24 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 		}
 		k.have = have
 		k.wanted.everything(have)
+		maps.DeleteFunc(k.refused, func(list string, _ string) bool { return !k.wanted.changedACLs[list] })
 	}
+	asked := slices.Collect(maps.Keys(k.wanted.changedACLs))
 	refused, err := k.program(ctx)
+	for _, list := range asked {
+		// (Of what wasn't done nothing new is known.)
+		if !k.wanted.changedACLs[list] {
+			delete(k.refused, list)
+		}
+	}
+	maps.Copy(k.refused, refused)
 	if err != nil {
 		// Part of it may have been done.
 		k.have = nil
 	} else {
 		k.keep()
 	}
-	k.tell(refused)
+	k.tell()
 	for name, why := range refused {
 		if name == nodeList || name == Rest || strings.HasPrefix(name, Ours+"self:") {
 			err = errors.Join(err, fmt.Errorf("quiverd refuses %s: %s", name, why))
@@ -295,8 +312,8 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 }
 
 // tell lets owners of policies know what is wrong with them, once.
-func (k *Keeper) tell(refused map[string]string) {
-	if len(refused)+len(k.wanted.problems)+len(k.told) == 0 {
+func (k *Keeper) tell() {
+	if len(k.refused)+len(k.wanted.problems)+len(k.told) == 0 {
 		return
 	}
 	texts := map[types.NamespacedName]string{}
@@ -304,7 +321,7 @@ func (k *Keeper) tell(refused map[string]string) {
 		texts[key] = strings.Join(problems, "; ")
 	}
 	cutOff := func(key types.NamespacedName, list string) {
-		if why := refused[list]; why != "" {
+		if why := k.refused[list]; why != "" {
 			texts[key] = strings.Trim(texts[key]+"; "+why+": its pods are cut off", "; ")
 		}
 	}

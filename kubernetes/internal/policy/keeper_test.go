@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,9 +44,12 @@ type api struct {
 	baseline   v1alpha1.BaselineAdminNetworkPolicyList
 	changes    map[string]*watch.FakeWatcher
 	told       sync.Map
+	// How often anything was told.
+	tellings atomic.Int32
 }
 
 func (a *api) TellPolicy(policy *core.ObjectReference, _, message string) {
+	a.tellings.Add(1)
 	a.told.Store(policy.Name, message)
 }
 
@@ -349,5 +353,35 @@ func TestNobodyWaitsForAQuiverdThatHangs(t *testing.T) {
 	keeper.Here(key, "", nil)
 	if len(keeper.turn) != 1 {
 		t.Error("it doesn't hang")
+	}
+}
+
+// Who adds a pod may wait for others. What is heard of the pod meanwhile is newer than what was known when it began.
+func TestLabelsThatChangeWhileAPodIsAddedAreInForce(t *testing.T) {
+	directory := t.TempDir()
+	quiverd, _ := realtest.Start(t, directory)
+	passes := judge(t, directory, quiverd)
+	a := small()
+	a.policies.Items = append(a.policies.Items, *read(t, onA))
+	keeper := guarding(t, a, quiverd)
+	realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
+	if err := keeper.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key := types.NamespacedName{Namespace: "x", Name: "d"}
+	covered := make(chan error, 1)
+	go func() { covered <- keeper.Cover(t.Context(), key, "", []netip.Addr{netip.MustParseAddr("10.0.0.4")}) }()
+	// (It has read the pod by then, and waits.)
+	time.Sleep(200 * time.Millisecond)
+	labelled := podAt("d", 4)
+	labelled.Labels, labelled.ResourceVersion = map[string]string{"pod": "a"}, "2"
+	a.changes["pods"].Modify(labelled)
+	realtest.Eventually(t, "it is heard of", func() bool { return keeper.objects.pod(key).Labels["pod"] == "a" })
+	keeper.give()
+	if err := <-covered; err != nil {
+		t.Fatal(err)
+	}
+	if passes("10.0.0.2", "10.0.0.4", 80) {
+		t.Error("the pod is guarded as it was labelled when it began")
 	}
 }
