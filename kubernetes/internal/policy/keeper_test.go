@@ -206,7 +206,10 @@ func TestQuiverdFollowsPolicies(t *testing.T) {
 	all()
 	// A pod that comes is covered when Cover returns.
 	a.changes["policies"].Add(read(t, strings.Replace(onAll, "name: p", "name: r", 1)))
-	expect("10.0.0.3", "10.0.0.1", 80, false)
+	realtest.Eventually(t, "the policy for all is there", func() bool {
+		found, err := quiverd.ACLs(t.Context(), Ours)
+		return err == nil && found.ACLs[listName(types.NamespacedName{Namespace: "x", Name: "r"}, ingress)] != nil
+	})
 	if err := keeper.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "d"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.4")}); err != nil {
 		t.Fatal(err)
 	}
