@@ -232,7 +232,8 @@ def _measure(comparison: Comparison, pair: Pair, side: str, make: StandMaker, se
         stand.warm_up(WARM_UP_S)
         trial = stand.trial(seconds)
         comparison.versions[side] = stand.version()
-        comparison.remarks.setdefault(side, stand.remarks())
+        known = comparison.remarks.get(side, [])
+        comparison.remarks[side] = list(dict.fromkeys([*known, *stand.remarks()]))
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
     setattr(pair, side, trial)

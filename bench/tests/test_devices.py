@@ -1,6 +1,7 @@
 """Adapters: what they write for the devices they bring up."""
 
 import os
+import signal
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pytest
 
 from quiver_bench import machine
 from quiver_bench.devices import Setup, containers, revision, taps, vpp
+from quiver_bench.devices.base import running
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
@@ -463,3 +465,16 @@ def test_all_flows_and_stations_are_there_before_a_trial(suite, packets, tmp_pat
     stand.offer = lambda load: None
     stand.warm_up(0.1)
     assert loads == ([(packets, False, False)] if packets else [])
+
+
+def test_a_signal_waits_until_a_device_is_down():
+    steps = []
+
+    def down():
+        os.kill(os.getpid(), signal.SIGINT)
+        steps.append("down")
+
+    with pytest.raises(KeyboardInterrupt), running(SimpleNamespace(up=lambda: steps.append("up"), down=down)):
+        pass
+    assert steps == ["up", "down"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -12,6 +12,8 @@ from lab import Daemon, Pod
 from lab.process import HANGS, Process, eventually, run, tool
 
 RANGES = "10.244.7.0/24", "fd00:10:244:7::/64"
+# What annotations may have pods send from.
+SOURCES = "10.0.0.0/8", "192.168.0.0/16", "fd00::/8"
 # Where the agent of a node in a namespace of its own is asked how it is.
 HEALTH = "127.0.0.1:9478"
 
@@ -61,7 +63,7 @@ class Node:
             *self.inside, self.program, "--standalone", "--host-device", "quiver0" if self.inside else "",
             "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
-            "--health", HEALTH if self.inside else "", *self.options,
+            "--health", HEALTH if self.inside else "", "--allowed-source-prefixes", ",".join(SOURCES), *self.options,
         )  # fmt: skip
         words = "all nodes' pods can be reached" if self.inside else "ready for quiver-cni"
         eventually(lambda: words in self.agent.output() or not self.agent.alive(), self.log)

@@ -116,8 +116,9 @@ def test_gc_takes_away_what_the_runtime_does_not_know(node):
         ({PORTS: "tcp:80-90,udp:80,tcp:90"}, PORTS, "position 18: "),
         ({"quiver.io/interfacesSpec": '{"eth0": {}, "net1": {}}'}, "quiver.io/interfacesSpec", "position 14: "),
         ({SOURCES: '["10.0.0.1", "10.0.0"]'}, SOURCES, "position 14"),
+        ({SOURCES: '["10.0.0.1", "8.8.8.8"]'}, SOURCES, 'position 14: "8.8.8.8" isn\'t among what pods may send from'),
     ],
-    ids=["port", "json", "queues", "size in lines", "overlap", "interface", "sources"],
+    ids=["port", "json", "queues", "size in lines", "overlap", "interface", "sources", "sources of others"],
 )
 def test_a_malformed_annotation_makes_no_half_pod(node, annotations, key, words):
     pod = node.pod("a")

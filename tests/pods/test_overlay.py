@@ -353,6 +353,21 @@ def test_pods_cannot_speak_for_tunnels(world):
             assert "forged" not in heard.output(), heard.output()
 
 
+def test_pods_cannot_speak_to_the_end_of_their_own_nodes_tunnels(world):
+    """By a pod that may send as another node, to where the host leads packets for its own quiverd's end."""
+    with nodes(world, "--overlay", "vxlan", "--nat-outgoing=both", families=(6,)) as both:
+        (a, b), ((of_a, _), (to, _)) = pair(both)
+        tricky = both[1].pod("tricky")
+        both[1].add(tricky, {"quiver.io/allowedSourcePrefixes": f'["{HOSTS[0][1]}"]'})
+        tricky.ip("address", "add", f"{HOSTS[0][1]}/128", "dev", "lo", "nodad")
+        with hearing(b) as heard:
+            for end in ("fd51:7569:7665:72::2", HOSTS[1][1]):
+                tell(tricky, end, 4789, forged(inner_from=of_a, inner_to=to, ends=HOSTS[1][1]), source=HOSTS[0][1])
+            tell(a, to, 7777, b"honest")
+            eventually(lambda: "honest" in heard.output(), heard.output)
+            assert "forged" not in heard.output(), heard.output()
+
+
 def test_what_comes_by_a_tunnel_is_from_its_node_or_nobody(world):
     with nodes(world, "--overlay", "vxlan") as both:
         (_, b), ((of_a, _), (to, _)) = pair(both)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -233,7 +234,19 @@ def running(made: Device) -> Iterator[Device]:
         made.up()
         yield made
     finally:
-        made.down()
+        with undisturbed():
+            made.down()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Signals that stop us come when this is over: what is half taken down would stay."""
+    stopping = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def resident(pids: list[int]) -> int | None:

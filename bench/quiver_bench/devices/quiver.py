@@ -119,11 +119,12 @@ class Quiver(Device):
 
     def down(self) -> None:
         """Ends it; its taps and namespaces go with it."""
-        super().down()
-        if self.taps:
-            self.taps.remove_namespaces()
-        if self.silent:
-            self.silent.remove_namespace()
+        with contextlib.ExitStack() as steps:  # each, whatever becomes of the others
+            if self.silent:
+                steps.callback(self.silent.remove_namespace)
+            if self.taps:
+                steps.callback(self.taps.remove_namespaces)
+            super().down()
 
     def clear(self) -> None:
         """``quiver clear counters``."""

@@ -1,6 +1,7 @@
 //! How objects are named.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::text::Words;
 use crate::v1::{
@@ -50,14 +51,14 @@ impl Named for Route {
     const KIND: Kind = Kind::Route;
     fn object_name(&self) -> String {
         let vrf = if self.vrf.is_empty() { DEFAULT_VRF } else { &self.vrf };
-        format!("{vrf}/{}", self.prefix)
+        format!("{vrf}/{}", canonical(&self.prefix))
     }
 }
 
 impl Named for Neighbor {
     const KIND: Kind = Kind::Neighbor;
     fn object_name(&self) -> String {
-        format!("{}/{}", self.interface, self.address)
+        format!("{}/{}", self.interface, canonical(&self.address))
     }
 }
 
@@ -114,6 +115,27 @@ impl ObjectRef {
     /// Names an object.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
         Self { kind: kind.into(), name: name.into() }
+    }
+
+    /// Names one as somebody has spelled it: a route's prefix and a neighbour's address in their [canonical form](canonical).
+    pub fn spelled(kind: Kind, name: &str) -> Self {
+        match name.split_once('/') {
+            Some((place, address)) if matches!(kind, Kind::Route | Kind::Neighbor) => {
+                Self::new(kind, format!("{place}/{}", canonical(address)))
+            }
+            _ => Self::new(kind, name),
+        }
+    }
+}
+
+/// An address or a prefix as everybody writes it (RFC 5952); what is none stays as it is.
+pub fn canonical(text: &str) -> String {
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    match (address.parse::<IpAddr>(), length) {
+        (Ok(address), Some(length)) => format!("{address}/{length}"),
+        (Ok(address), None) => address.to_string(),
+        (Err(_), _) => text.to_owned(),
     }
 }
 

@@ -149,7 +149,7 @@ fn what_is_not_there() {
 #[test]
 fn delete_takes_names_and_files() {
     let server = Server::start();
-    assert_eq!(server.quiver(&["delete", "route", "10.0.0.0/8", "red/fd00::/64"]).status, 0);
+    assert_eq!(server.quiver(&["delete", "route", "10.0.0.0/8", "red/FD00:0::/64"]).status, 0);
     let lab = server.file("lab.toml", LAB);
     assert_eq!(server.quiver(&["delete", "-f", &lab]).status, 0);
     let names = |index: usize| {

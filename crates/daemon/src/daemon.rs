@@ -115,7 +115,7 @@ pub async fn run(
         api.abort();
     }
     if let Some(metrics) = metrics {
-        // It only has to leave its loop and remove its socket. An error means that it is gone already.
+        // It leaves its loop at once and removes its socket. An error means that it is gone already.
         let _ = metrics.await;
     }
     // Last of all: what begins until then is among them.

@@ -301,6 +301,41 @@ async fn the_engine_is_asked_what_the_client_asks() {
 }
 
 #[tokio::test]
+async fn scrapers_that_say_nothing_hold_up_nobody_who_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = start(directory.path()).await;
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(tokio::net::UnixStream::connect(directory.path().join("metrics.sock")).await.unwrap());
+    }
+    // Less than a silent one is waited for.
+    tokio::time::timeout(Duration::from_secs(8), daemon.stop()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_in_the_place_of_the_metrics_socket_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("metrics.sock");
+    std::fs::write(&place, "precious").unwrap();
+    let refused = |settings: Settings| async move {
+        let dataplane = Box::new(World::default().referee());
+        let inspect = std::sync::Arc::new(Glass::default());
+        run(&settings, dataplane, inspect, std::future::pending()).await.unwrap_err().to_string()
+    };
+    let error = refused(settings(directory.path())).await;
+    assert!(error.contains("metrics.sock exists and is no socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&place).unwrap(), "precious");
+    std::fs::remove_file(&place).unwrap();
+    let daemon = start(directory.path()).await;
+    let mut other = settings(&directory.path().join("other"));
+    other.metrics.listen = Listen::Unix(place);
+    let error = refused(other).await;
+    assert!(error.contains("another process already serves"), "{error}");
+    assert!(daemon.scrape("GET /healthz HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_are_served_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let mut daemon = start(directory.path()).await;

@@ -302,6 +302,46 @@ fn the_queues_of_a_generator_are_streams_of_the_workers_that_are_named() {
     assert!(outcome.starts_with("refused generator.rx_workers") && outcome.contains(why), "{outcome}");
 }
 
+#[test]
+fn an_interface_leaves_a_vrf_that_goes_with_the_same_batch() {
+    let mut lab = Lab::new();
+    lab.apply("[[vrf]]\nname = \"red\"\n[[interface]]\nname = \"out\"\nsink = {}\nvrf = \"red\"\naddresses = [\"10.0.0.1/24\"]");
+    let mut request = upserts("[[interface]]\nname = \"out\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]");
+    request.deletes = deletes(&[(Kind::Vrf, "red")]).deletes;
+    let response = apply(&mut lab.controller, &request);
+    assert_eq!(response.counts.unwrap().pending, 0, "{:#?}", response.results);
+    assert_eq!(lab.state("out").0, ObjectState::Applied);
+}
+
+#[test]
+fn what_a_bridge_may_be_told_it_can_be() {
+    let mut lab = Lab::new();
+    let bridge = |age: u32| format!("[[bridge]]\nname = \"lan\"\nmac_age_seconds = {age}\n");
+    let member = "[[interface]]\nname = \"out\"\nsink = {}\nbridge = { name = \"lan\" }\n";
+    lab.apply(&(bridge(32_766) + member));
+    assert_eq!(lab.state("out").0, ObjectState::Applied);
+    let response = refuse(&mut lab.controller, &upserts(&bridge(32_767)));
+    assert!(outcome(&response, "lan").starts_with("refused mac_age_seconds"), "{:#?}", response.results);
+}
+
+/// Whoever opens one waits for its other end, as a rule.
+#[test]
+fn a_pipe_that_nobody_holds_keeps_nobody_waiting() {
+    let mut lab = Lab::new();
+    let pipe = lab.path("pipe");
+    mknodat(rustix::fs::CWD, &*pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for (port, why) in [
+        (format!("pcap = {{ rx_file = \"{pipe}\" }}"), "it is no regular file"),
+        (format!("pcap = {{ tx_file = \"{pipe}\" }}"), "it is a pipe that nobody reads"),
+        (format!("tap = {{ netns = \"{pipe}\" }}"), "pipe"),
+    ] {
+        let response =
+            refuse(&mut lab.controller, &upserts(&format!("[[interface]]\nname = \"a\"\n{port}\n")));
+        let outcome = outcome(&response, "a");
+        assert!(outcome.starts_with("refused") && outcome.contains(why), "{outcome}");
+    }
+}
+
 /// A pipe is a file whose other end can go away.
 #[test]
 fn a_port_that_fails_by_itself_is_named_and_opened_again() {

@@ -60,10 +60,12 @@ fn a_flipped_bit_in_a_journal_costs_what_comes_after() {
     let state = fs::read(directory.path().join("state.jsonl")).unwrap();
     let whole = fs::read(directory.path().join("journal-1.jsonl")).unwrap();
     let first = String::from_utf8(whole.clone()).unwrap().find("{\"batch\":3").unwrap();
-    for position in (first..whole.len()).step_by(5) {
+    // The uppermost bit makes bytes of it that are no text.
+    for (position, bit) in (first..whole.len()).step_by(5).flat_map(|at| [(at, 0x04), (at + 1, 0x80)]) {
         let directory = tempfile::tempdir().unwrap();
         let mut damaged = whole.clone();
-        damaged[position] ^= 0x04;
+        let Some(byte) = damaged.get_mut(position) else { continue };
+        *byte ^= bit;
         fs::write(directory.path().join("state.jsonl"), &state).unwrap();
         fs::write(directory.path().join("journal-1.jsonl"), &damaged).unwrap();
         let loaded = load(directory.path());
@@ -76,9 +78,30 @@ fn a_flipped_bit_in_a_journal_costs_what_comes_after() {
         );
         // Without one of the last two line breaks it looks like a batch that was never completed.
         let warning = &loaded.warnings[0];
-        let is_noticed = warning.contains("journal-1.jsonl.corrupt-1") || whole[position] == b'\n';
+        let is_noticed =
+            warning.contains("journal-1.jsonl.corrupt-1") || (whole[position], bit) == (b'\n', 0x04);
         assert!(is_noticed, "bit in {position}: {warning}");
     }
+}
+
+#[test]
+fn a_journals_line_of_a_later_version_is_kept_aside() {
+    let (directory, _) = journaled();
+    let path = directory.path().join("journal-1.jsonl");
+    let body = "{\"batch\":5,\"objects\":1}\n{\"put\":{\"tunnel\":{\"name\":\"t\"}}}\n";
+    let sum = format!("{{\"crc32\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
+    let whole = [fs::read(&path).unwrap(), body.into(), sum.into()].concat();
+    fs::write(&path, &whole).unwrap();
+    // However often it is started, and also when the journal itself has gone.
+    for _ in 0..2 {
+        let loaded = load(directory.path());
+        assert_eq!((loaded.snapshot.generation, loaded.warnings.len()), (5, 1), "{:?}", loaded.warnings);
+        let warning = &loaded.warnings[0];
+        assert!(warning.contains("journal-1.jsonl.unknown-1") && warning.contains("tunnel"), "{warning}");
+    }
+    assert_eq!(files(directory.path(), "journal"), ["journal-1.jsonl", "journal-1.jsonl.unknown-1"]);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(fs::read(directory.path().join("journal-1.jsonl.unknown-1")).unwrap(), whole);
 }
 
 #[test]

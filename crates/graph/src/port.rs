@@ -242,6 +242,8 @@ pub struct TxPorts {
 
 struct TxPort {
     attachment: Attachment,
+    /// It can't go on, and whoever has to know has been told.
+    told: bool,
     queue: Box<dyn TxQueue>,
 }
 
@@ -263,7 +265,7 @@ impl TxPorts {
         if self.list.len() <= at {
             self.list.resize_with(at + 1, || None);
         }
-        self.replace(interface, Some(TxPort { attachment, queue }))
+        self.replace(interface, Some(TxPort { attachment, told: false, queue }))
     }
 
     /// Takes the transmit queue of `interface` away.
@@ -285,20 +287,24 @@ impl TxPorts {
         Some(&mut self.list.get_mut(interface as usize)?.as_mut()?.queue)
     }
 
-    /// Remembers that the interface's queue can't go on.
+    /// Remembers that the interface's queue can't go on, unless that is known: others need the queue of events, too.
     pub(crate) fn failed(&mut self, interface: IfIndex, fault: PortFault) {
-        self.faults.insert(interface, fault);
+        let port = self.list.get(usize::from(interface)).and_then(Option::as_ref);
+        if port.is_none_or(|port| !port.told) {
+            self.faults.insert(interface, fault);
+        }
     }
 
     /// Tells of the queues that can't go on, as far as `send` has room.
     pub(crate) fn tell(&mut self, send: impl Fn(Event) -> bool) {
         while let Some((interface, fault)) = self.faults.pop_first() {
-            let attachment = self.list.get(usize::from(interface)).and_then(Option::as_ref);
-            let attachment = attachment.map_or(Attachment::default(), |port| port.attachment);
-            if !send(Event::TxFault { interface, attachment, fault: fault.clone() }) {
+            // One that is gone has taken its faults along.
+            let Some(Some(port)) = self.list.get_mut(usize::from(interface)) else { continue };
+            if !send(Event::TxFault { interface, attachment: port.attachment, fault: fault.clone() }) {
                 self.faults.insert(interface, fault);
                 return;
             }
+            port.told = true;
         }
     }
 

@@ -44,7 +44,8 @@ impl Netns {
     /// [`NetnsError::Missing`], [`NetnsError::Denied`], [`NetnsError::System`].
     pub fn open(&self) -> Result<OwnedFd, NetnsError> {
         let path = self.path();
-        open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        // Of a pipe nobody has to wait for the other end: it is none anyway.
+        open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
             .map_err(|error| self.error("open", error))
     }
 

@@ -145,17 +145,18 @@ fn a_disk_that_fills_up_is_a_fault_and_not_a_wait() {
     let dir = TempDir::new().unwrap();
     let pipe = dir.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    let reader = std::thread::spawn({
-        let pipe = pipe.clone();
-        move || std::fs::File::open(pipe).unwrap()
-    });
-    let mut port = pcap::open(&PcapOptions { tx_file: Some(pipe), ..PcapOptions::new("out") }).unwrap();
+    let options = PcapOptions { tx_file: Some(pipe.clone()), ..PcapOptions::new("out") };
+    let error = pcap::open(&options).unwrap_err().to_string();
+    assert!(error.contains("a pipe that nobody reads"), "{error}");
+    let nonblock = rustix::fs::OFlags::NONBLOCK;
+    let reader = rustix::fs::open(&pipe, nonblock, rustix::fs::Mode::empty()).unwrap();
+    let mut port = pcap::open(&options).unwrap();
     let frame = vec![7; 9000];
     let end = std::time::Instant::now() + common::PATIENCE;
     // Nobody reads: the pipe fills, then the queue, and then packets are turned away.
     let stopped = std::iter::repeat_with(|| common::send(&mut *port.tx[0], &frame)).take(6000);
     assert!(stopped.into_iter().any(|sent| sent.packets == 0), "the queue is bounded");
-    drop(reader.join().unwrap());
+    drop(reader);
     let mut packets = Packets::new();
     let fault = loop {
         assert!(std::time::Instant::now() < end);

@@ -206,6 +206,18 @@ func TestTheFallbackOfMemifsIsToldToAgentsThatShallHaveAnother(t *testing.T) {
 	}
 }
 
+func TestAgentsAreToldFromWhatPodsMaySend(t *testing.T) {
+	for want, value := range map[string]any{
+		"": []any{}, "--allowed-source-prefixes=172.16.0.0/16,fd01::7": []any{"172.16.0.0/16", "fd01::7"}, "--allowed-source-prefixes=10.0.0.1": "10.0.0.1",
+	} {
+		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"allowedSourcePrefixes": value}})).Spec.Template.Spec.Containers[1]
+		at := slices.IndexFunc(agent.Command, func(word string) bool { return strings.HasPrefix(word, "--allowed-source-prefixes") })
+		if want == "" && at >= 0 || want != "" && (at < 0 || agent.Command[at] != want) {
+			t.Errorf("%v: %q", value, agent.Command)
+		}
+	}
+}
+
 func TestChartAndImageAreOfTheProgramsVersions(t *testing.T) {
 	const chart, image = "deploy/helm/quiver/Chart.yaml", "deploy/image/Dockerfile"
 	version := found(t, "Cargo.toml", `^version = "(.*)"$`)

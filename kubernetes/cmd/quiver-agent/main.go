@@ -89,6 +89,10 @@ func main() {
 		o.defaults.MemifDrops, err = annotation.ParseFallback(word)
 		return err
 	})
+	flag.Func("allowed-source-prefixes", "`prefixes` that pods may be allowed to send from besides their own addresses, by annotation, \"172.16.0.0/16,fd01::7\" (default: none)", func(text string) (err error) {
+		o.defaults.Sources, err = annotation.ParseSources(text)
+		return err
+	})
 	o.outgoing = host.Families{V4: true, V6: true}
 	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
@@ -155,6 +159,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	var teller calls.Teller
 	var cluster *pods.Cluster
 	var objects *balance.Objects
+	var needed *host.Needed
 	var rules *policy.Objects
 	var nodes host.Nodes
 	var outgoing *host.Outgoing
@@ -174,6 +179,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		if err == nil && o.services {
 			objects, err = balance.Follow(access)
+		}
+		if err == nil && o.services {
+			needed, err = needs(access, log)
 		}
 		if err == nil && o.policies {
 			rules, err = policy.Follow(access)
@@ -216,7 +224,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	registry := prometheus.NewRegistry()
 	if objects != nil {
-		keeper, err := keep(o, server, cluster, objects, quiverd, log)
+		keeper, err := keep(o, server, cluster, needed, objects, quiverd, log)
 		if err == nil {
 			err = keeper.Figures(registry)
 		}
@@ -224,6 +232,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return fmt.Errorf("services: %w", err)
 		}
 		server.Keeping(keeper)
+		go needed.Run(ctx)
 		go keeper.Run(ctx)
 	}
 	if rules != nil {

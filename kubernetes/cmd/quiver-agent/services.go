@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
+
+	"k8s.io/client-go/rest"
 
 	"quiver/kubernetes/internal/agent"
 	"quiver/kubernetes/internal/balance"
@@ -14,8 +17,8 @@ import (
 )
 
 // keep makes who keeps Services on this node.
-func keep(o options, server *agent.Agent, cluster *pods.Cluster, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
-	settings := balance.Settings{Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster) }}
+func keep(o options, server *agent.Agent, cluster *pods.Cluster, needed *host.Needed, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
+	settings := balance.Settings{Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster, needed) }}
 	if o.device != "" {
 		kernel, err := host.OpenServices(o.device)
 		if err != nil {
@@ -26,12 +29,22 @@ func keep(o options, server *agent.Agent, cluster *pods.Cluster, objects *balanc
 	return balance.New(settings, objects, quiverd, log), nil
 }
 
-// here is this node, as soon as its ranges and all nodes are known.
-func here(server *agent.Agent, cluster *pods.Cluster) (service.Here, bool) {
+// needs is what this node needs outside of the cluster, and can't lose to a Service.
+func needs(access *rest.Config, log *slog.Logger) (*host.Needed, error) {
+	server, _, err := rest.DefaultServerUrlFor(access)
+	if err != nil {
+		return nil, fmt.Errorf("where the API server is: %w", err)
+	}
+	return &host.Needed{Server: server.Hostname(), Resolvers: host.ResolversFile, Log: log}, nil
+}
+
+// here is this node, as soon as its ranges, all nodes and what it needs are known.
+func here(server *agent.Agent, cluster *pods.Cluster, needed *host.Needed) (service.Here, bool) {
 	sources, ranges := server.Sources()
 	self, known := cluster.Self()
 	others, told := cluster.Others()
-	if len(ranges) == 0 || !known || !told {
+	needs, resolvers, looked := needed.Addresses()
+	if len(ranges) == 0 || !known || !told || !looked {
 		return service.Here{}, false
 	}
 	nodes, all := map[netip.Addr]bool{}, slices.Clone(ranges)
@@ -50,5 +63,7 @@ func here(server *agent.Agent, cluster *pods.Cluster) (service.Here, bool) {
 		nodes[address] = true
 	}
 	addresses := service.Asked(own, slices.Concat(self.Addresses, self.External), all)
-	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: addresses, Nodes: nodes, Ranges: ranges, Pods: all, Sources: sources}, true
+	return service.Here{
+		Name: self.Name, Zone: self.Zone, Addresses: addresses, Nodes: nodes, Needed: needs, Resolvers: resolvers, Ranges: ranges, Pods: all, Sources: sources,
+	}, true
 }

@@ -77,7 +77,7 @@ func (a *Agent) HostPorts() (all []service.Pod) {
 		if len(record.HostPorts) == 0 {
 			continue
 		}
-		pod := service.Pod{Attachment: record.Key(), Name: podOf(record), Addresses: record.Addresses}
+		pod := service.Pod{Attachment: record.Key(), Name: podOf(record), UID: record.PodUID, Addresses: record.Addresses}
 		for _, port := range record.HostPorts {
 			pod.Ports = append(pod.Ports, service.PodPort{Protocol: protocolsOfPorts[port.Protocol], Node: port.Address, Port: port.Port, Target: port.PodPort})
 		}

@@ -65,10 +65,13 @@ func (e *Error) locate(value string) {
 	}
 }
 
-// Defaults are what pods have whose annotations don't say otherwise.
+// Defaults are what pods have whose annotations don't say otherwise, and how far these may go.
 type Defaults struct {
 	// MemifDrops: see Memif.Drops.
 	MemifDrops bool
+	// Sources are the prefixes from which annotations may have pods send. None of them: whoever makes pods isn't who runs the cluster, and who sends with
+	// another's address is taken for that by policies.
+	Sources []netip.Prefix
 }
 
 // Pod is what the annotations of a pod ask for.
@@ -112,7 +115,7 @@ func read(annotations map[string]string, name string, defaults Defaults) (*Pod, 
 		return nil, err
 	}
 	if found != "" {
-		if pod.Sources, err = readSources(found, list); err != nil {
+		if pod.Sources, err = readSources(found, list, defaults.Sources); err != nil {
 			return nil, err
 		}
 	}

@@ -17,6 +17,9 @@ const (
 	smallSources = "cni.projectcalico.org/allowedSourcePrefixes"
 )
 
+// liberal lets pods send from wherever they say.
+var liberal = Defaults{Sources: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
+
 func TestWhatPodsAskFor(t *testing.T) {
 	plain := InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 1024, TxSize: 1024, L3: true, RxMode: "adaptive"}
 	ethernet := plain
@@ -54,7 +57,7 @@ func TestWhatPodsAskFor(t *testing.T) {
 		{"one of several interfaces", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2},"net1":{"rx":9}}`, networks: "other"}, Pod{Tun: two}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Read(c.annotations, "eth0", Defaults{})
+			got, err := Read(c.annotations, "eth0", liberal)
 			if err != nil || !reflect.DeepEqual(*got, c.want) {
 				t.Fatalf("got %+v, %v; want %+v", got, err, c.want)
 			}
@@ -115,7 +118,7 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"sources: two minds", map[string]string{bigSources: `["10.0.0.1"]`, smallSources: `[]`}, smallSources, 2, bigSources},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Read(c.annotations, "eth0", Defaults{})
+			got, err := Read(c.annotations, "eth0", liberal)
 			var fault *Error
 			if !errors.As(err, &fault) {
 				t.Fatalf("got %+v, %v", got, err)
@@ -142,10 +145,45 @@ func TestAFaultInSeveralLinesIsNamedByItsLine(t *testing.T) {
 	} {
 		annotations := map[string]string{calicoPorts: "tcp:1"}
 		annotations[c.key] = c.text
-		_, err := Read(annotations, "eth0", Defaults{})
+		_, err := Read(annotations, "eth0", liberal)
 		if err == nil || !strings.HasPrefix(err.Error(), "annotation "+c.key+", "+c.want+": ") {
 			t.Errorf("%q: %v; want %s", c.text, err, c.want)
 		}
+	}
+}
+
+// Whoever may make pods may write any annotation: what it is worth is for who runs the cluster to say.
+func TestPodsSendFromWhatTheAgentAllowsAlone(t *testing.T) {
+	const some = "10.99.0.0/16, fd99::/64,172.16.104.7"
+	for _, c := range []struct{ allowed, asked, words string }{
+		{"", `[]`, ""},
+		{"", `["10.99.0.1"]`, `position 2: "10.99.0.1" isn't among what pods may send from besides: nothing is allowed`},
+		{some, `["10.99.0.1", "10.99.1.0/24", "fd99::5", "172.16.104.7"]`, ""},
+		{some, `["10.99.0.1", "192.168.7.1"]`, `position 15: "192.168.7.1" isn't among what pods may send from besides: 10.99.0.0/16, fd99::/64, 172.16.104.7/32`},
+		{some, `["10.0.0.0/8"]`, `position 2: "10.0.0.0/8"`},
+		{some, `["172.16.104.6/31"]`, `position 2: "172.16.104.6/31"`},
+		{some, `["0.0.0.0/0"]`, `position 2`},
+		{some, `["::ffff:192.168.7.1"]`, `position 2`},
+		{"0.0.0.0/0", `["10.99.0.1", "fd99::5"]`, `position 15`},
+	} {
+		allowed, err := ParseSources(c.allowed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := Read(map[string]string{smallSources: c.asked}, "eth0", Defaults{Sources: allowed})
+		if c.words == "" {
+			if err != nil || len(pod.Sources) != strings.Count(c.asked, `"`)/2 {
+				t.Errorf("%q, %s: %+v, %v", c.allowed, c.asked, pod, err)
+			}
+			continue
+		}
+		var fault *Error
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), c.words) || !strings.Contains(fault.Remedy, "--allowed-source-prefixes") {
+			t.Errorf("%q, %s: %v", c.allowed, c.asked, err)
+		}
+	}
+	if _, err := ParseSources("10.99.0.0/16,10.99"); err == nil {
+		t.Error("10.99 was understood")
 	}
 }
 

@@ -42,7 +42,7 @@ func TestNoTextIsTooOddToBeAnswered(t *testing.T) {
 				annotations[key] = made(by, right[key])
 			}
 		}
-		pod, err := Read(annotations, "eth0", Defaults{})
+		pod, err := Read(annotations, "eth0", liberal)
 		if err == nil {
 			good++
 			judge(t, annotations, pod)

@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/keeping"
+	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/service"
 )
 
@@ -38,8 +40,9 @@ type Host interface {
 	Bring(lead service.Lead, all bool) error
 }
 
-// Teller lets owners of Services know.
+// Teller lets owners of Services know, and those of pods that have ports of the node.
 type Teller interface {
+	calls.Teller
 	TellService(key types.NamespacedName, uid types.UID, reason, message string)
 }
 
@@ -263,13 +266,16 @@ func (k *Keeper) news(key types.NamespacedName, problems []string) string {
 	return text
 }
 
-// tellPod is the same as tell for a pod's ports, of which nobody but the log is told.
+// tellPod is the same as tell for a pod's ports.
 func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
 	text := k.news(key, problems)
 	if text == "" {
 		return
 	}
 	k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
+	if k.settings.Teller != nil {
+		k.settings.Teller.Tell(pods.ID{Namespace: pod.Name.Namespace, Name: pod.Name.Name, UID: pod.UID}, false, "QuiverHostPort", text)
+	}
 }
 
 // everything marks what differs from what quiverd has.
@@ -384,13 +390,22 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 		if !errors.As(err, &why) {
 			return err
 		}
+		// All at once: whoever names many that can't be must not hold up the others.
+		these := map[string]*dataplane.RefusedError{}
+		for _, one := range why.All() {
+			these[one.Name] = one
+		}
 		before := len(upserts.Vips)
-		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool { return vip.Name == why.Name })
+		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool {
+			one := these[vip.Name]
+			if one != nil {
+				refused[vip.Name], k.aside[vip.Name] = one, vip
+			}
+			return one != nil
+		})
 		if len(upserts.Vips) == before {
 			return err
 		}
-		refused[why.Name] = why
-		k.aside[why.Name] = k.wanted.vips[why.Name]
 	}
 }
 
@@ -422,7 +437,9 @@ func (k *Keeper) refusals(refused map[string]*dataplane.RefusedError) {
 		if len(problems) == 0 {
 			continue
 		}
-		if owner, _ := k.objects.Get(key); owner != nil {
+		if pod, is := k.pods[key]; is {
+			k.tellPod(key, &pod, append(problems, set.Problems...))
+		} else if owner, _ := k.objects.Get(key); owner != nil {
 			k.tell(key, owner.UID, append(problems, set.Problems...))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/keeping"
+	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
@@ -85,6 +86,12 @@ func (t *told) TellService(key types.NamespacedName, _ types.UID, _, message str
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.texts[key.Name] = message
+}
+
+func (t *told) Tell(pod pods.ID, well bool, reason, message string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.texts[pod.Name] = fmt.Sprint(pod.UID, " ", well, " ", reason, " ", message)
 }
 
 func (t *told) of(name string) string {
@@ -154,12 +161,15 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	gone, _ := numbered(0, 0)
 	c.changes["services"].Delete(gone)
 	becomes("10.96.0.1", -1)
-	// One that can't be: it is told where, and the others go on. Its backend is where another Service is asked.
+	// One that can't be as it says: it is told where, and the others go on. Its backend is where another Service is asked.
 	wrong, slice := numbered(301, 1)
 	slice.Endpoints[0].Addresses[0], slice.Ports[0].Port = "10.96.0.2", new(int32(80))
 	c.changes["slices"].Add(slice)
 	c.changes["services"].Add(wrong)
-	realtest.Eventually(t, "it is told", func() bool { return strings.Contains(teller.of("web-301"), "10.96.1.52:80 TCP: ") })
+	realtest.Eventually(t, "it is told", func() bool {
+		return strings.Contains(teller.of("web-301"), "an endpoint listens at 10.96.0.2:80 TCP, where Service default/web-1 is asked")
+	})
+	becomes("10.96.1.52", 0)
 	_, slice = numbered(4, 7)
 	c.changes["slices"].Modify(slice)
 	becomes("10.96.0.5", 7)

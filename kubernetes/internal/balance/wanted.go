@@ -1,8 +1,6 @@
 package balance
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -14,17 +12,13 @@ import (
 	"quiver/kubernetes/internal/service"
 )
 
-// claim is a Service's wish to be asked at a place.
-type claim struct {
-	of      types.NamespacedName
-	created int64
-	vip     *quiver.Vip
-}
-
 // wanted is what all Services together want, and what of it has changed since it was asked last.
 type wanted struct {
-	sets      map[types.NamespacedName]service.Set
-	claims    map[service.Place][]claim
+	sets   map[types.NamespacedName]service.Set
+	claims map[service.Place][]claim
+	// Places where endpoints listen that others could want to be asked at, and those of each Service.
+	listening map[service.Place][]claim
+	listens   map[types.NamespacedName][]service.Place
 	placed    map[service.Place]string
 	vips      map[string]*quiver.Vip
 	addresses map[netip.Addr]int
@@ -40,7 +34,8 @@ type wanted struct {
 
 func newWanted() *wanted {
 	return &wanted{
-		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
+		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{},
+		listening: map[service.Place][]claim{}, listens: map[types.NamespacedName][]service.Place{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
 		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
@@ -49,7 +44,7 @@ func newWanted() *wanted {
 // put has a Service, or a pod, that was made then want this from now on. The problems are its own, and that others are asked at its places.
 func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, here *service.Here) (problems []string) {
 	before := w.sets[key]
-	touched := map[service.Place]bool{}
+	touched := w.listen(key, created, &set, here)
 	for _, vip := range before.VIPs {
 		touched[vip.Place] = true
 		w.claims[vip.Place] = slices.DeleteFunc(w.claims[vip.Place], func(c claim) bool { return c.of == key })
@@ -57,21 +52,21 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 	for i := range set.VIPs {
 		vip := &set.VIPs[i]
 		touched[vip.Place] = true
-		w.claims[vip.Place] = append(w.claims[vip.Place], claim{key, created, dataplane.VIP(vip, here)})
+		w.claims[vip.Place] = append(w.claims[vip.Place], claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned})
 	}
-	problems = slices.Clone(set.Problems)
+	problems = append(slices.Clone(set.Problems), w.unheard(key, &set, here)...)
 	for place := range touched {
 		before := w.placed[place]
 		first := w.settle(place)
 		if w.placed[place] != before {
-			for _, other := range w.claims[place] {
+			for _, other := range slices.Concat(w.claims[place], w.listening[place]) {
 				if other.of != key {
 					w.moved[other.of] = true
 				}
 			}
 		}
-		if first != nil && first.of != key && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
-			problems = append(problems, fmt.Sprintf("%s is that of Service %s, which is older", place, first.of))
+		if first != nil && (first.of != key || first.vip == nil) && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
+			problems = append(problems, first.worded(place, key))
 		}
 	}
 	count(w.addresses, before.Addresses, set.Addresses, func(address netip.Addr) { w.changedAddresses[address] = true })
@@ -86,26 +81,24 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 	return slices.Compact(problems)
 }
 
-// settle says who of those that want to be asked at a place is: the oldest one.
+// settle says who has a place: see first. Only who wants to be asked there is.
 func (w *wanted) settle(place service.Place) (first *claim) {
-	claims := w.claims[place]
-	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.of.String(), b.of.String()))
-	})
+	if len(w.claims[place]) == 0 {
+		delete(w.claims, place)
+	}
+	first = w.first(place)
 	before, after := w.placed[place], ""
-	if len(claims) > 0 {
-		first = &claims[0]
+	if first != nil && first.vip != nil {
 		after = first.vip.Name
 		w.placed[place] = after
 	} else {
-		delete(w.claims, place)
 		delete(w.placed, place)
 	}
 	if before != "" && before != after {
 		w.changedVIPs[before] = true
 		delete(w.vips, before)
 	}
-	if first != nil && !proto.Equal(w.vips[after], first.vip) {
+	if after != "" && !proto.Equal(w.vips[after], first.vip) {
 		w.changedVIPs[after] = true
 		w.vips[after] = first.vip
 	}

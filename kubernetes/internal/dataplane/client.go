@@ -29,9 +29,14 @@ type RefusedError struct {
 	Name string
 	// Reason and Remedy in quiverd's words.
 	Reason, Remedy string
+	// Others of the batch that are at fault as well.
+	Others []*RefusedError
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("quiverd: %s: %s", e.Object, e.Reason) }
+
+// All are this one and the others. Without them, others yet may turn out to be at fault.
+func (e *RefusedError) All() []*RefusedError { return append([]*RefusedError{e}, e.Others...) }
 
 // Dial prepares to talk to the quiverd at a unix socket, which needn't be there yet.
 func Dial(socket string) (*Client, error) {
@@ -51,7 +56,8 @@ func (c *Client) Wait(ctx context.Context) error {
 	return err
 }
 
-// Apply creates or replaces objects and deletes others, as one batch. All must be in force afterwards.
+// Apply creates or replaces objects and deletes others, as one batch. All must be in force afterwards; else a RefusedError names all that quiverd has
+// found at fault.
 func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef) error {
 	answer, err := c.quiver.Apply(ctx, &quiver.ApplyRequest{Upserts: upserts, Deletes: deletes, Terse: true})
 	if err != nil {
@@ -61,10 +67,13 @@ func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 	for _, ref := range Refs(upserts) {
 		asked[refName(ref)] = true
 	}
+	var refusals, waiting []*RefusedError
 	for _, result := range answer.Results {
 		name := refName(result.Object)
 		if refused := result.GetRefused(); refused != nil {
-			return &RefusedError{name, result.Object.GetName(), strings.TrimPrefix(refused.Field+": "+refused.Reason, ": "), refused.Remedy}
+			refusals = append(refusals, &RefusedError{
+				Object: name, Name: result.Object.GetName(), Reason: strings.TrimPrefix(refused.Field+": "+refused.Reason, ": "), Remedy: refused.Remedy,
+			})
 		}
 		// A tenant is in force for all interfaces but those that it waits for, and these are waited for themselves.
 		if pending := result.GetPending(); pending != nil && asked[name] && result.Object.Kind != quiver.Kind_KIND_TENANT {
@@ -72,8 +81,18 @@ func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 			for _, wait := range pending.WaitsFor {
 				reasons = append(reasons, wait.Reason)
 			}
-			return &RefusedError{name, result.Object.GetName(), "waits: " + strings.Join(reasons, "; "), "see quiver get"}
+			waiting = append(waiting, &RefusedError{
+				Object: name, Name: result.Object.GetName(), Reason: "waits: " + strings.Join(reasons, "; "), Remedy: "see quiver get",
+			})
 		}
+	}
+	// Of a batch that isn't in force, what would wait says nothing.
+	if len(refusals) == 0 {
+		refusals = waiting
+	}
+	if len(refusals) > 0 {
+		refusals[0].Others = refusals[1:]
+		return refusals[0]
 	}
 	if !answer.Committed {
 		return errors.New("quiverd did not commit the change")

@@ -38,12 +38,13 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 // and for each host port, at all addresses or at one:
 //
 //	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
-//	meta nfproto ipv4 ip daddr 192.168.7.1 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
+//	meta nfproto ipv4 fib daddr type local ip daddr 192.168.7.1 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
 //
-// in a chain for what comes in, and in one for what the host sends itself.
+// in a chain for what comes in, and in one for what the host sends itself. Where the one address isn't the node's, the kernel leaves it to whose it
+// is: whoever makes pods may write any there.
 type nodePorts struct {
 	table kept
-	// Host ports that were brought last.
+	// Host ports that were brought last, and of whose senders nothing older is remembered.
 	pods []service.HostPort
 }
 
@@ -76,10 +77,16 @@ func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	if err := n.table.bring(wanted, all); err != nil {
 		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	before := n.pods
+	// What can't be forgotten is the next time's: only then are these those that were brought.
+	if err := forget(n.pods, wanted.pods); err != nil {
+		return err
+	}
 	n.pods = wanted.pods
-	return forget(before, wanted.pods)
+	return nil
 }
+
+// deleteConnections is how the kernel forgets; a variable so that tests can have it fail.
+var deleteConnections = netlink.ConntrackDeleteFilters
 
 // forget ends what the kernel knows of datagrams to host ports that have come or gone: else a client that goes on sending would go on reaching
 // nobody, or a pod that isn't there any more.
@@ -101,7 +108,7 @@ func forget(before, after []service.HostPort) (failed error) {
 			err = filter.AddIP(netlink.ConntrackOrigDstIP, port.Address.AsSlice())
 		}
 		if err == nil {
-			_, err = netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter)
+			_, err = deleteConnections(netlink.ConntrackTable, family, filter)
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to host port %s: %w", port.Place, err))
@@ -170,7 +177,7 @@ func toPod(port service.HostPort) []expr.Any {
 	family := familyOf(port.Address)
 	where := anyAddress(port.Address.Is4())
 	if !port.Address.IsUnspecified() {
-		where = []expr.Any{destination(port.Address.Is4()), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: port.Address.AsSlice()}}
+		where = append(ownAddress(), destination(port.Address.Is4()), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: port.Address.AsSlice()})
 	}
 	return slices.Concat(
 		ofFamily(family), where,
@@ -204,13 +211,17 @@ func destination(v4 bool) *expr.Payload {
 	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 24, Len: 16}
 }
 
-// anyAddress is any address of the node's own but loopback ones.
-func anyAddress(v4 bool) []expr.Any {
-	local := []expr.Any{
+// ownAddress is what is sent to an address that the node has now, loopback ones too.
+func ownAddress() []expr.Any {
+	return []expr.Any{
 		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)},
-		destination(v4),
 	}
+}
+
+// anyAddress is any address of the node's own but loopback ones.
+func anyAddress(v4 bool) []expr.Any {
+	local := append(ownAddress(), destination(v4))
 	if !v4 {
 		one := netip.IPv6Loopback().As16()
 		return append(local, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: one[:]})

@@ -45,6 +45,8 @@ const (
 //
 //	iifname "quiver0" ip daddr @nodes4 meta l4proto udp th dport 4789 drop
 //
+// Among these are quiverd's own ends, to which the host has a way: a pod that may send with another node's address would be taken for its tunnel there.
+//
 // And a process of the host that has chosen the node's address is given the one that the host has in tunnels, so that answers come back through them:
 //
 //	oifname "quiver0" ip daddr @behind4 ip saddr != 10.244.1.0 snat to 10.244.1.0
@@ -57,7 +59,7 @@ type ends struct {
 	device string
 	// At most one per family, and the other nodes'.
 	locals, remotes []netip.Addr
-	// All addresses of other nodes.
+	// All addresses of other nodes, and quiverd's own ends.
 	nodes []netip.Addr
 	// What the host is seen with in tunnels, at most one per family, and pods' ranges that are behind them.
 	speaks []netip.Addr
@@ -73,6 +75,9 @@ func endsOf(settings overlay.Settings, plan *overlay.Plan, device string, self p
 		for _, address := range slices.Concat(node.Addresses, node.External) {
 			nodes[address] = true
 		}
+	}
+	for _, end := range dataplane.Underlay {
+		nodes[end] = true
 	}
 	e := &ends{settings: settings, device: device, locals: plan.Locals, remotes: ordered(remotes), nodes: ordered(nodes)}
 	for _, peer := range plan.Through() {

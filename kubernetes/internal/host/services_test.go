@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
 	core "k8s.io/api/core/v1"
 
 	"quiver/kubernetes/internal/nstest"
@@ -217,6 +219,16 @@ func TestPortsOfTheNodeLeadToPods(t *testing.T) {
 	expect(map[string]string{"192.168.7.1": "10.244.1.7:80", "127.0.0.1": "10.244.1.8:81"})
 	bring(false, other)
 	expect(map[string]string{"127.0.0.1": "10.244.1.8:81"})
+	// An address that isn't the node's stays whose it is, until the node has it.
+	nstest.IP(t, "route", "add", "203.0.113.9", "dev", "eth0")
+	bring(false, other, to("203.0.113.9:8080", "10.244.1.7:80", core.ProtocolTCP))
+	if got := answered("203.0.113.9", 8080); got != "" {
+		t.Errorf("somebody else's address is answered by %s", got)
+	}
+	nstest.IP(t, "address", "add", "203.0.113.9/32", "dev", "eth0")
+	if got := answered("203.0.113.9", 8080); got != "10.244.1.7:80" {
+		t.Errorf("an address that has come is answered by %q", got)
+	}
 	// Somebody takes rules away.
 	connection, err := nftables.New()
 	if err != nil {
@@ -294,4 +306,36 @@ func TestDatagramsFollowWhoHasThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	got(own, "afterwards")
+}
+
+func TestWhatTheKernelCouldntForgetIsTriedAgain(t *testing.T) {
+	inNode(t)
+	services, err := OpenServices("quiver0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer services.Close()
+	asked, fails := 0, errors.New("busy")
+	before := deleteConnections
+	defer func() { deleteConnections = before }()
+	deleteConnections = func(netlink.ConntrackTableType, netlink.InetFamily, ...netlink.CustomConntrackFilter) (uint, error) {
+		asked++
+		return 0, fails
+	}
+	port := service.HostPort{Place: service.Place{Address: netip.IPv4Unspecified(), Protocol: core.ProtocolUDP, Port: 5353}, To: netip.MustParseAddrPort("10.244.1.7:53")}
+	bring := func() error { return services.Bring(service.Lead{HostPorts: []service.HostPort{port}}, true) }
+	for range 2 {
+		if err := bring(); !errors.Is(err, fails) {
+			t.Errorf("told %v", err)
+		}
+	}
+	fails = nil
+	for range 2 {
+		if err := bring(); err != nil {
+			t.Error(err)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("the kernel was asked %d times to forget", asked)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,9 @@ const (
 	ingress direction = "in:"
 	egress  direction = "out:"
 )
+
+// mostSets are as many as quiverd takes at one side of a rule.
+const mostSets = 1024
 
 // directions are those in which a policy isolates the pods that it selects.
 func directions(policy *networking.NetworkPolicy) (all []direction) {
@@ -126,9 +130,7 @@ func (c *compiler) rule(called string, peers []networking.NetworkPolicyPeer, ask
 func (c *compiler) join(others others, ports ports) []*quiver.AclRule {
 	protocol := strings.ToLower(string(ports.protocol))
 	if ports.name == "" {
-		rule := &quiver.AclRule{Protocol: protocol, DestinationPorts: ports.numbers}
-		c.other(rule, others, c.sets(others.selectors))
-		return []*quiver.AclRule{rule}
+		return c.beside(&quiver.AclRule{Protocol: protocol, DestinationPorts: ports.numbers}, others)
 	}
 	// What a name stands for is the business of who is asked: those that have another number under it are another rule's.
 	var rules []*quiver.AclRule
@@ -136,8 +138,7 @@ func (c *compiler) join(others others, ports ports) []*quiver.AclRule {
 		group := c.use(c.own.having(ports.name, ports.protocol))
 		for _, number := range group.numbers() {
 			rule := &quiver.AclRule{Protocol: protocol, DestinationPorts: []string{strconv.Itoa(int(number))}, DestinationSets: []string{group.set(number)}}
-			c.other(rule, others, c.sets(others.selectors))
-			rules = append(rules, rule)
+			rules = append(rules, c.beside(rule, others)...)
 		}
 		return rules
 	}
@@ -159,7 +160,24 @@ func (c *compiler) join(others others, ports ports) []*quiver.AclRule {
 	}
 	slices.Sort(numbers)
 	for _, number := range numbers {
-		rules = append(rules, &quiver.AclRule{Protocol: protocol, DestinationPorts: []string{strconv.Itoa(int(number))}, DestinationSets: unique(byNumber[number])})
+		for some := range slices.Chunk(unique(byNumber[number]), mostSets) {
+			rules = append(rules, &quiver.AclRule{Protocol: protocol, DestinationPorts: []string{strconv.Itoa(int(number))}, DestinationSets: some})
+		}
+	}
+	return rules
+}
+
+// beside completes a rule with who is at the other end. That are several rules where they are in more sets than one can have.
+func (c *compiler) beside(rule *quiver.AclRule, others others) (rules []*quiver.AclRule) {
+	sets := c.sets(others.selectors)
+	if len(sets) <= mostSets {
+		c.other(rule, others, sets)
+		return []*quiver.AclRule{rule}
+	}
+	for some := range slices.Chunk(sets, mostSets) {
+		one := proto.Clone(rule).(*quiver.AclRule)
+		c.other(one, others, some)
+		rules = append(rules, one)
 	}
 	return rules
 }

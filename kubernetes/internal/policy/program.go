@@ -21,8 +21,6 @@ const (
 	bringTime = 2 * time.Minute
 	// Objects, and members of sets, of one batch: quiverd answers others in between.
 	batch = 20_000
-	// Lists that quiverd may refuse in one go.
-	mostRefused = 100
 )
 
 // everything marks what differs from what quiverd has.
@@ -211,20 +209,32 @@ func (k *Keeper) apply(ctx context.Context, pieces []piece, refused map[string]s
 				break
 			}
 			var why *dataplane.RefusedError
-			at := -1
-			if errors.As(err, &why) && len(refused) < mostRefused && refused[why.Name] == "" {
-				at = slices.IndexFunc(upserts.Acls, func(list *quiver.Acl) bool { return list.Name == why.Name })
-			}
-			if at < 0 {
+			if !errors.As(err, &why) || !shutRefused(upserts, why, refused) {
 				return err
 			}
-			refused[why.Name] = why.Reason
-			// Without rules it would leave what a tier says to the next one.
-			upserts.Acls[at] = &quiver.Acl{Name: why.Name, DefaultAction: quiver.AclDefault_ACL_DEFAULT_DENY}
 		}
 	}
 	for _, piece := range pieces {
 		piece.done()
 	}
 	return nil
+}
+
+// shutRefused has lists that quiverd refuses let nobody pass, however many they are: they are their owners' fault, and others' must be in force
+// nevertheless. False: there are none that weren't shut already.
+func shutRefused(upserts *quiver.Config, why *dataplane.RefusedError, refused map[string]string) (shut bool) {
+	reasons := map[string]string{}
+	for _, one := range why.All() {
+		reasons[one.Name] = one.Reason
+	}
+	for at, list := range upserts.Acls {
+		reason, is := reasons[list.Name]
+		if _, already := refused[list.Name]; !is || already {
+			continue
+		}
+		refused[list.Name], shut = reason, true
+		// Without rules it would leave what a tier says to the next one.
+		upserts.Acls[at] = &quiver.Acl{Name: list.Name, DefaultAction: quiver.AclDefault_ACL_DEFAULT_DENY}
+	}
+	return shut
 }

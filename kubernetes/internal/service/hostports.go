@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,8 @@ type Pod struct {
 	Attachment string
 	// Name of the pod.
 	Name types.NamespacedName
+	// UID of the pod; empty: not known.
+	UID string
 	// Addresses of the pod.
 	Addresses []netip.Addr
 	// Ports of the node.
@@ -43,6 +46,9 @@ type HostPort struct {
 func OfPod(pod *Pod, here *Here) Set {
 	var set Set
 	for _, port := range pod.Ports {
+		if strange(port.Node, here) {
+			set.problem("host port %d: hostIP %s is no address of this node: nobody is led to the pod there as long as it isn't", port.Port, port.Node)
+		}
 		draft := VIP{Service: pod.Name, PortOf: fmt.Sprintf("%d-host", port.Port)}
 		for _, address := range pod.Addresses {
 			node := port.Node
@@ -66,4 +72,10 @@ func OfPod(pod *Pod, here *Here) Set {
 		}
 	}
 	return set
+}
+
+// strange tells whether what a pod calls an address of the node isn't one, as far as is known. Loopback addresses, and those of a link, aren't among
+// those that the node is asked at, and are its own nevertheless.
+func strange(address netip.Addr, here *Here) bool {
+	return address.IsValid() && !address.IsUnspecified() && !address.IsLoopback() && !address.IsLinkLocalUnicast() && !slices.Contains(here.Addresses, address)
 }

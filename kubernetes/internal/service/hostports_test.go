@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
@@ -20,16 +21,17 @@ func TestHostPortsAreAskedAtWhatHostIPNames(t *testing.T) {
 		hostIP  string
 		host    []string
 		fromPod []string
+		told    string
 	}{
 		{"", []string{"0.0.0.0:8080 UDP 10.244.1.7:53", "[::]:8080 UDP [fd00:1::7]:53"}, []string{
 			"192.168.7.1:8080 UDP: 10.244.1.7:53", "192.168.8.1:8080 UDP: 10.244.1.7:53", "[fd00:7::1]:8080 UDP: [fd00:1::7]:53",
-		}},
-		{"0.0.0.0", []string{"0.0.0.0:8080 UDP 10.244.1.7:53"}, []string{"192.168.7.1:8080 UDP: 10.244.1.7:53", "192.168.8.1:8080 UDP: 10.244.1.7:53"}},
-		{"::", []string{"[::]:8080 UDP [fd00:1::7]:53"}, []string{"[fd00:7::1]:8080 UDP: [fd00:1::7]:53"}},
-		{"192.168.8.1", []string{"192.168.8.1:8080 UDP 10.244.1.7:53"}, []string{"192.168.8.1:8080 UDP: 10.244.1.7:53"}},
+		}, ""},
+		{"0.0.0.0", []string{"0.0.0.0:8080 UDP 10.244.1.7:53"}, []string{"192.168.7.1:8080 UDP: 10.244.1.7:53", "192.168.8.1:8080 UDP: 10.244.1.7:53"}, ""},
+		{"::", []string{"[::]:8080 UDP [fd00:1::7]:53"}, []string{"[fd00:7::1]:8080 UDP: [fd00:1::7]:53"}, ""},
+		{"192.168.8.1", []string{"192.168.8.1:8080 UDP 10.244.1.7:53"}, []string{"192.168.8.1:8080 UDP: 10.244.1.7:53"}, ""},
 		// Only the host itself asks there, and an address that the node hasn't got yet may come.
-		{"127.0.0.1", []string{"127.0.0.1:8080 UDP 10.244.1.7:53"}, nil},
-		{"192.168.9.1", []string{"192.168.9.1:8080 UDP 10.244.1.7:53"}, nil},
+		{"127.0.0.1", []string{"127.0.0.1:8080 UDP 10.244.1.7:53"}, nil, ""},
+		{"192.168.9.1", []string{"192.168.9.1:8080 UDP 10.244.1.7:53"}, nil, "host port 8080: hostIP 192.168.9.1 is no address of this node: nobody is led to the pod there as long as it isn't"},
 	} {
 		port := PodPort{Protocol: core.ProtocolUDP, Port: 8080, Target: 53}
 		if c.hostIP != "" {
@@ -40,7 +42,7 @@ func TestHostPortsAreAskedAtWhatHostIPNames(t *testing.T) {
 		for _, one := range set.HostPorts {
 			host = append(host, fmt.Sprint(one.Place, " ", one.To))
 		}
-		if got := worded(set); !slices.Equal(host, c.host) || !slices.Equal(got, c.fromPod) || len(set.Problems)+len(set.Addresses)+len(set.NodePorts) > 0 {
+		if got := worded(set); !slices.Equal(host, c.host) || !slices.Equal(got, c.fromPod) || strings.Join(set.Problems, "; ") != c.told || len(set.Addresses)+len(set.NodePorts) > 0 {
 			t.Errorf("%q: the host leads %q; %q; %q", c.hostIP, host, got, set.Problems)
 		}
 	}

@@ -32,6 +32,10 @@ type Here struct {
 	Addresses []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
+	// Needed are others that this node itself can't do without, by what they are. Resolvers are needed as well, but a load balancer, whom its operator
+	// trusts, may have led them into the cluster.
+	Needed    map[netip.Addr]string
+	Resolvers map[netip.Addr]bool
 	// Ranges of its pods' addresses, and Pods those of all nodes.
 	Ranges, Pods []netip.Prefix
 	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
@@ -95,6 +99,8 @@ type VIP struct {
 	// Service and Port (its name, or else its number) that it is of.
 	Service types.NamespacedName
 	PortOf  string
+	// Assigned: the place is the Service's by what the API server, or the node, has given it, so that nobody else listens there.
+	Assigned bool
 	// Backends, ordered; none twice.
 	Backends []Backend
 	// Reject: clients are told where there are no backends, since nobody in the cluster serves it.
@@ -151,7 +157,7 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)
 	var external []way
 	for _, address := range set.read("spec.externalIPs", spec.ExternalIPs) {
-		external = append(external, way{address, nil})
+		external = append(external, way{address: address})
 	}
 	var ingress []string
 	for _, entry := range service.Status.LoadBalancer.Ingress {
@@ -165,7 +171,13 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		}
 		sources, any := set.sources(spec.LoadBalancerSourceRanges, address)
 		if any {
-			external = append(external, way{address, sources})
+			external = append(external, way{address, sources, true})
+		}
+	}
+	for _, through := range external {
+		of := func(address netip.Addr) bool { return address.Is4() == through.address.Is4() }
+		if !slices.ContainsFunc(clusterIPs, of) {
+			set.problem("%s is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", through.address)
 		}
 	}
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
@@ -200,7 +212,9 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		outside = near
 	}
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
-	s.add(draft, Place{address, protocol, uint16(port.Port)}, inside)
+	assigned := draft
+	assigned.Assigned = true
+	s.add(assigned, Place{address, protocol, uint16(port.Port)}, inside)
 	s.Addresses = append(s.Addresses, address)
 	for _, through := range external {
 		other := through.address
@@ -214,8 +228,8 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		restricted := draft
 		restricted.Sources = through.sources
 		s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside)
-		if here.Nodes[other] {
-			s.problem("%s is the address of a node: only pods are answered there", other)
+		if whose := here.whose(through); whose != "" {
+			s.problem("%s is %s: only pods are answered there", other, whose)
 		} else {
 			s.Addresses = append(s.Addresses, other)
 		}
@@ -224,7 +238,7 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		return
 	}
 	if source := here.Source(address.Is4()); source.IsValid() {
-		s.add(draft, Place{source, protocol, uint16(port.NodePort)}, outside)
+		s.add(assigned, Place{source, protocol, uint16(port.NodePort)}, outside)
 		s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
 	}
 	for _, own := range here.Addresses {
@@ -235,8 +249,11 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	}
 }
 
-// add adds a VIP. Who listens at its very place can't be its backend.
+// add adds a VIP, unless there is one at that place. Who listens at its very place can't be its backend.
 func (s *Set) add(draft VIP, place Place, backends []Backend) {
+	if slices.ContainsFunc(s.VIPs, func(there VIP) bool { return there.Place == place }) {
+		return
+	}
 	draft.Place, draft.Backends = place, slices.Clone(backends)
 	draft.Backends = slices.DeleteFunc(draft.Backends, func(backend Backend) bool {
 		return backend.Address == place.Address && backend.Port == place.Port
@@ -257,10 +274,22 @@ func (s *Set) problem(format string, arguments ...any) {
 	}
 }
 
-// way is an address at which a Service is asked from outside, and who may: all if nobody is named.
+// way is an address at which a Service is asked from outside, and who may: all if nobody is named. A load balancer has given it, or who writes the Service.
 type way struct {
-	address netip.Addr
-	sources []netip.Prefix
+	address  netip.Addr
+	sources  []netip.Prefix
+	balanced bool
+}
+
+// whose is what else an address is, so that the host must go on reaching that there; empty: nothing.
+func (h *Here) whose(through way) string {
+	if h.Nodes[through.address] {
+		return "the address of a node"
+	}
+	if h.Resolvers[through.address] && !through.balanced {
+		return "a resolver of this node"
+	}
+	return h.Needed[through.address]
 }
 
 // sources are the ranges of an address's family, ordered as quiverd does; false: others are named, and none of these, so that nobody may ask.

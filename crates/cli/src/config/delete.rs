@@ -90,7 +90,7 @@ fn wanted(args: &DeleteArgs) -> Result<Vec<ObjectRef>, Error> {
         ));
     };
     let names = args.names.iter().map(|given| full_name(kind, given)).chain(name.clone());
-    let objects = names.map(|name| ObjectRef::new(kind, name)).collect::<Vec<_>>();
+    let objects = names.map(|name| ObjectRef::spelled(kind, &name)).collect::<Vec<_>>();
     if objects.is_empty() {
         return Err(Error::Usage("say which: quiver delete KIND NAME…, or -f FILE".into()));
     }

@@ -1,5 +1,6 @@
 //! Names that a shell may complete, asked of quiverd while the user waits.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,7 +89,8 @@ fn names(kind: Kind) -> Vec<CompletionCandidate> {
 
 /// Asks quiverd, briefly. Without an answer there is nothing to complete, which is no error.
 fn ask<T>(question: impl AsyncFnOnce(Client) -> Option<T>) -> Option<T> {
-    let socket = std::env::var_os("QUIVER_SOCKET").map_or_else(|| DEFAULT_SOCKET.into(), PathBuf::from);
+    let socket = said_socket(std::env::args_os()).or_else(|| std::env::var_os("QUIVER_SOCKET"));
+    let socket = socket.map_or_else(|| DEFAULT_SOCKET.into(), PathBuf::from);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         tokio::time::timeout(PATIENCE, async { question(api::client::connect(socket).await.ok()?).await })
@@ -96,4 +98,33 @@ fn ask<T>(question: impl AsyncFnOnce(Client) -> Option<T>) -> Option<T> {
             .ok()
             .flatten()
     })
+}
+
+/// The socket that the line to be completed names: its words come behind `--`.
+fn said_socket(words: impl Iterator<Item = OsString>) -> Option<OsString> {
+    let mut words = words.skip_while(|word| word != "--").skip(1);
+    while let Some(word) = words.next() {
+        if word == "--socket" {
+            return words.next();
+        }
+        let text = word.to_str().and_then(|word| word.strip_prefix("--socket="));
+        if let Some(socket) = text {
+            return Some(socket.into());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_that_of_the_line() {
+        let said = |line: &str| said_socket(line.split(' ').map(OsString::from));
+        assert_eq!(said("quiver -- quiver --socket /a show interface"), Some("/a".into()));
+        assert_eq!(said("quiver -- quiver show --socket=/a"), Some("/a".into()));
+        assert_eq!(said("quiver -- quiver show interface"), None);
+        assert_eq!(said("quiver --socket /a"), None, "that isn't completed");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use copy::Engines;
 use features::bridge::Bridges;
-use features::bridge::control::{BridgeConfig, age};
+use features::bridge::control::{BridgeConfig, age, set_addresses};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use features::policer::{INTERFACE_POLICER, Policers};
@@ -173,10 +173,10 @@ impl Core {
         draft.set(interfaces, table.clone());
         self.publisher.publish(draft);
         self.published_mark = self.publisher.mark();
-        for (number, config) in configs {
-            if let Err(error) = config.set_addresses(&self.macs, number, &table)
-                && let Some((name, _)) = inventory.bridges.iter().find(|(_, bridge)| bridge.index == number)
-            {
+        let configs = configs.iter().map(|(number, config)| (*number, config));
+        for (number, error) in set_addresses(&self.macs, configs, &table) {
+            let mut bridges = inventory.bridges.iter();
+            if let Some((name, _)) = bridges.find(|(_, bridge)| bridge.index == number) {
                 lost.push((Key::Bridge(name.clone()), error.to_string()));
             }
         }

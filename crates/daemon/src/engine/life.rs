@@ -16,7 +16,6 @@ use super::core::{Core, rx_mode};
 use super::port::{self, Kind, Opened};
 use super::ports_of;
 use super::registry::Entry;
-use super::stable_mac::stable_mac;
 use super::start::Engine;
 use super::workers::Returned;
 use crate::model::spec::{InterfaceSpec, PortSpec};
@@ -241,12 +240,7 @@ impl Core {
 
 /// The Ethernet address that an interface is to have.
 fn mac(spec: &InterfaceSpec) -> MacAddr {
-    let chosen = || match &spec.port {
-        // Both ends of a tunnel may well have one name, and they meet in one network.
-        PortSpec::Tunnel(tunnel) => stable_mac(&format!("{} {}", spec.name, tunnel.local)),
-        _ => stable_mac(&spec.name.to_string()),
-    };
-    spec.mac.map_or_else(chosen, |mac| MacAddr(mac.0))
+    MacAddr(spec.own_mac().0)
 }
 
 /// The damage that an interface is to do.

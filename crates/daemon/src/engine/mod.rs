@@ -37,7 +37,6 @@ mod redirects;
 mod registry;
 mod routing;
 mod service;
-mod stable_mac;
 mod start;
 mod tenants;
 #[cfg(test)]

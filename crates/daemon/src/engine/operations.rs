@@ -139,6 +139,10 @@ impl Core {
             }
             (Some(before), None) => {
                 let index = self.directory.get().vrfs.get(&before.name).copied();
+                // An interface that has left it in the same batch has to have left it in the tables, too.
+                if self.interfaces_changed {
+                    self.publish_interfaces();
+                }
                 if let Some(index) = index {
                     self.routing.remove_vrf(index)?;
                     self.directory.change(|inventory| inventory.vrfs.remove(&before.name));

@@ -8,4 +8,4 @@ mod status;
 mod watch;
 
 pub use service::{Service, serve};
-pub use socket::{ApiSocket, SocketError, bind};
+pub use socket::{ApiSocket, SocketError, bind, check_free};

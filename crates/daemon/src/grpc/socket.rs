@@ -12,13 +12,13 @@ use crate::settings::Api;
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Somebody listens there.
-    #[error("another process already serves {path}; stop it, or set api.socket", path = .path.display())]
+    #[error("another process already serves {path}; stop it, or take another path", path = .path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
     /// It is no socket, so it isn't ours to replace.
-    #[error("{path} exists and is no socket; remove it, or set api.socket", path = .path.display())]
+    #[error("{path} exists and is no socket; remove it, or take another path", path = .path.display())]
     NoSocket {
         /// What is there.
         path: PathBuf,
@@ -119,7 +119,10 @@ fn prepare(fresh: &Path, path: &Path, settings: &Api) -> Result<(), SocketError>
 }
 
 /// Nothing is there, or the socket of a process that is gone.
-fn check_free(path: &Path) -> Result<(), SocketError> {
+///
+/// # Errors
+/// [`SocketError`] if it is a live one, or none.
+pub fn check_free(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(system("look at", path, error)),

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::Collector;
 use crate::control::Handle;
+use crate::grpc;
 use crate::settings::Listen;
 
 /// A request of a scraper has some hundred bytes.
@@ -40,17 +41,17 @@ pub enum MetricsListener {
 }
 
 impl MetricsListener {
-    /// Listens; `None` if metrics are off. A unix socket that is there already is replaced: the state directory has
-    /// been locked by now, so it is that of a predecessor.
+    /// Listens; `None` if metrics are off. A unix socket that a predecessor left behind is replaced; a live one isn't, nor what is none.
     ///
     /// # Errors
-    /// [`MetricsError`] if the port is taken or not ours.
+    /// [`MetricsError`] if the port or the socket is taken or not ours.
     pub async fn bind(listen: &Listen) -> Result<Option<Self>, MetricsError> {
         let error = |source| MetricsError { listen: listen.clone(), source };
         match listen {
             Listen::Off => Ok(None),
             Listen::Tcp(address) => Ok(Some(Self::Tcp(TcpListener::bind(address).await.map_err(error)?))),
             Listen::Unix(path) => {
+                grpc::check_free(path).map_err(|reason| error(io::Error::other(reason)))?;
                 match fs::remove_file(path) {
                     Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
                     _ => {}
@@ -90,13 +91,19 @@ pub async fn serve(
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     tokio::pin!(stop);
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
+            // Also where all connections are silent: whoever waits for this has sessions to keep.
+            biased;
             () = &mut stop => return,
-            accepted = listener.accept() => accepted,
+            accepted = async {
+                let permit = Arc::clone(&permits).acquire_owned().await;
+                (permit, listener.accept().await)
+            } => accepted,
         };
         match accepted {
-            Ok(connection) => {
+            // Nobody closes the semaphore.
+            (Err(_), _) => return,
+            (Ok(permit), Ok(connection)) => {
                 let (collector, control) = (Arc::clone(&collector), control.clone());
                 tokio::spawn(async move {
                     let answered =
@@ -105,7 +112,7 @@ pub async fn serve(
                     drop(permit);
                 });
             }
-            Err(error) => {
+            (_, Err(error)) => {
                 // Mostly too many open files: trying again at once would only burn the core.
                 tracing::warn!(%error, "can't accept a scraper");
                 tokio::time::sleep(Duration::from_secs(1)).await;

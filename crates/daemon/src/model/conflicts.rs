@@ -258,6 +258,24 @@ impl<'a> Conflicts<'a> {
                 });
             }
         }
+        for (bridge, leg) in bvis {
+            let Some((stored, leg)) = self.model.bridges.get(bridge).zip(self.model.interfaces.get(leg))
+            else {
+                continue;
+            };
+            let mac = leg.spec.own_mac();
+            if stored.spec.static_macs.iter().any(|fixed| fixed.mac == mac) {
+                let (a, b) = (Key::Bridge(bridge.clone()), Key::Interface(leg.spec.name.clone()));
+                self.blame(a, b, |other| match other {
+                    Key::Interface(leg) => {
+                        Flaw::new("static_macs", format!("{mac} is the address of the routed leg {leg}"))
+                            .remedy("leave it out: the leg's own address is always there")
+                    }
+                    _ => Flaw::new("mac", format!("{mac} is among static_macs of {other}"))
+                        .remedy("take another address"),
+                });
+            }
+        }
     }
 
     /// Cross-connects join pairs: whoever is named is free for it.

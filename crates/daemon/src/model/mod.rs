@@ -21,6 +21,7 @@ mod name;
 mod paths;
 mod readiness;
 pub mod spec;
+mod stable_mac;
 mod standing;
 mod store;
 mod undo;

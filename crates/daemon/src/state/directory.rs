@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::format::{self, FORMAT};
@@ -105,7 +105,9 @@ impl StateDirectory {
                             path.display()
                         ));
                     }
-                    self.keep_unknown(&path, &mut loaded)?;
+                    let unknown = std::mem::take(&mut loaded.snapshot.unknown);
+                    self.keep_unknown(&path, &unknown, &mut loaded.warnings)?;
+                    loaded.snapshot.unknown = unknown;
                     return Ok(loaded);
                 }
                 Ok(None) => {}
@@ -268,24 +270,44 @@ impl StateDirectory {
                 .and_then(|file| file.set_len(journal.good))
                 .map_err(|error| StateError::new("cut off the end of", &path, error))?;
         }
+        self.keep_unknown(&path, &journal.unknown, &mut loaded.warnings)?;
         let found = Journal { bytes: journal.good, objects: journal.changes() };
         journal.replay(&mut loaded.snapshot);
         Ok(found)
     }
 
-    /// Lines this version doesn't know are lost with the next state: keep a copy of the file.
-    fn keep_unknown(&self, path: &Path, loaded: &mut Loaded) -> Result<(), StateError> {
-        let Some((number, reason)) = loaded.snapshot.unknown.first() else { return Ok(()) };
-        let copy = self.free_name(path, "unknown");
-        fs::hard_link(path, &copy).map_err(|error| StateError::new("keep a copy of", path, error))?;
-        loaded.warnings.push(format!(
-            "{} lines of {} or its journal say what this version doesn't know, the first is line {number}: {reason}; \
-             a copy is kept as {}",
-            loaded.snapshot.unknown.len(),
+    /// Lines this version doesn't know are lost with the next state: keep the file beside it. Of a journal, what is appended until then
+    /// comes along, and takes nothing away.
+    fn keep_unknown(
+        &self,
+        path: &Path,
+        unknown: &[(usize, String)],
+        warnings: &mut Vec<String>,
+    ) -> Result<(), StateError> {
+        let Some((number, reason)) = unknown.first() else { return Ok(()) };
+        let error = |error| StateError::new("keep a copy of", path, error);
+        let kept = self.link_aside(path, "unknown").map_err(error)?;
+        warnings.push(format!(
+            "{} lines of {} say what this version doesn't know, the first is line {number}: {reason}; a copy is kept as {}",
+            unknown.len(),
             path.display(),
-            copy.display()
+            kept.display()
         ));
         Ok(())
+    }
+
+    /// Gives a file another name beside its own, unless it has one from an earlier start.
+    fn link_aside(&self, path: &Path, why: &str) -> io::Result<PathBuf> {
+        let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+        let own = id(path)?;
+        for name in self.names_aside(path, why) {
+            match id(&name) {
+                Ok(other) if other == own => return Ok(name),
+                Ok(_) => {}
+                Err(_) => return fs::hard_link(path, &name).map(|()| name),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     fn set_aside(&self, path: &Path, damage: &Damage, loaded: &mut Loaded) -> Result<(), StateError> {
@@ -299,13 +321,16 @@ impl StateDirectory {
         Ok(())
     }
 
-    /// A name beside `path` that isn't taken: "state.jsonl.corrupt-1".
-    fn free_name(&self, path: &Path, why: &str) -> PathBuf {
+    /// Names beside `path`: "state.jsonl.corrupt-1" and so on.
+    fn names_aside(&self, path: &Path, why: &str) -> impl Iterator<Item = PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (1_u64..)
-            .map(|number| self.path.join(format!("{name}.{why}-{number}")))
-            .find(|candidate| !candidate.exists())
-            .unwrap_or_else(|| self.path.join(format!("{name}.{why}")))
+        (1_u64..).map(move |number| self.path.join(format!("{name}.{why}-{number}")))
+    }
+
+    /// The first of them that isn't taken.
+    fn free_name(&self, path: &Path, why: &str) -> PathBuf {
+        let name = self.names_aside(path, why).find(|candidate| !candidate.exists());
+        name.unwrap_or_else(|| self.path.join(why))
     }
 
     /// The journal that follows the state of `generation`.

@@ -57,6 +57,12 @@ pub enum Damage {
         /// What is wrong.
         reason: String,
     },
+    /// Nothing that was ever written looks like that.
+    #[error("line {line} isn't text")]
+    NoText {
+        /// The line.
+        line: usize,
+    },
     /// Objects are missing or too many.
     #[error("it has {found} objects, but should have {written}")]
     Count {
@@ -140,6 +146,7 @@ pub fn read(input: &mut impl BufRead) -> Result<Snapshot, Damage> {
     let header = match lines.next()? {
         Line::Text(text) => serde_json::from_str::<Header>(text)
             .map_err(|error| Damage::Header { line: 1, reason: error.to_string() })?,
+        Line::NoText => return Err(Damage::NoText { line: 1 }),
         _ => return Err(Damage::CutOff(0)),
     };
     if header.quiver_state > FORMAT {
@@ -156,6 +163,7 @@ pub fn read(input: &mut impl BufRead) -> Result<Snapshot, Damage> {
             },
             Line::Good => break,
             Line::Bad { found, written } => return Err(Damage::Checksum { line, found, written }),
+            Line::NoText => return Err(Damage::NoText { line }),
             Line::End => return Err(Damage::CutOff(line - 1)),
         }
         found += 1;

@@ -65,7 +65,7 @@ pub(super) struct Journal {
     /// Members of sets that came and went after what `changes` says of these.
     members: BTreeMap<String, Members>,
     /// Entries that are intact but say something this version doesn't know: (line number, why).
-    unknown: Vec<(usize, String)>,
+    pub(super) unknown: Vec<(usize, String)>,
 }
 
 /// Writes a batch but for its last line, which is returned: it makes the batch count.
@@ -114,6 +114,7 @@ fn read_batch<R: BufRead>(lines: &mut LineReader<R>, journal: &mut Journal) -> R
         Line::Text(text) => serde_json::from_str::<Header>(text)
             .map_err(|error| Damage::Header { line, reason: error.to_string() })?,
         Line::End => return Ok(false),
+        Line::NoText => return Err(Damage::NoText { line }),
         _ => return Err(Damage::Header { line, reason: "a checksum without a batch".into() }),
     };
     let mut changes = Vec::new();
@@ -129,6 +130,7 @@ fn read_batch<R: BufRead>(lines: &mut LineReader<R>, journal: &mut Journal) -> R
             },
             Line::Good => break,
             Line::Bad { found, written } => return Err(Damage::Checksum { line, found, written }),
+            Line::NoText => return Err(Damage::NoText { line }),
             Line::End => return Ok(false),
         }
         found += 1;
@@ -160,7 +162,6 @@ impl Journal {
     /// Brings a state to what the journal leads to.
     pub(super) fn replay(mut self, snapshot: &mut Snapshot) {
         snapshot.generation = self.generation;
-        snapshot.unknown.extend(self.unknown);
         if self.changes.is_empty() && self.members.is_empty() {
             return;
         }

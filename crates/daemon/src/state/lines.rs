@@ -77,6 +77,8 @@ pub(super) enum Line<'a> {
         /// What the line says.
         written: String,
     },
+    /// Bytes that are no text: damage.
+    NoText,
     /// There is no further whole line.
     End,
 }
@@ -90,8 +92,7 @@ impl<R: BufRead> LineReader<R> {
         self.text.clear();
         match self.input.read_line(&mut self.text) {
             Ok(_) if self.text.ends_with('\n') => {}
-            // Bytes that are no text can only be damage.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Line::End),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Line::NoText),
             Err(error) => return Err(error),
             Ok(_) => return Ok(Line::End),
         }

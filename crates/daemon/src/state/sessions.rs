@@ -106,7 +106,7 @@ fn read(input: impl io::BufRead, boot: &str, now: u64) -> io::Result<Result<Vec<
                 Err(_) => return Ok(Err(DAMAGED)),
             },
             Line::Good if sessions.len() == header.sessions => return Ok(Ok(sessions)),
-            Line::Good | Line::Bad { .. } | Line::End => return Ok(Err(DAMAGED)),
+            Line::Good | Line::Bad { .. } | Line::NoText | Line::End => return Ok(Err(DAMAGED)),
         }
     }
 }

@@ -206,6 +206,14 @@ const TABLE: &[Row] = &[
         "02:00:00:00:00:01 is already the address of interface a in bridge lan",
     ),
     (
+        "the address of the routed leg as a fixed one",
+        "[[interface]]\nname = \"a\"\nloopback = {}\nmac = \"02:00:00:00:00:01\"\nbridge = { name = \"lan\", bvi = true }",
+        "[[bridge]]\nname = \"lan\"\nstatic_macs = [{ mac = \"02:00:00:00:00:01\", drop = true }]",
+        "lan",
+        "static_macs",
+        "02:00:00:00:00:01 is the address of the routed leg a",
+    ),
+    (
         "a cross-connect to a third",
         "[[interface]]\nname = \"a\"\nsink = {}\ncross_connect = \"c\"",
         "[[interface]]\nname = \"b\"\nsink = {}\ncross_connect = \"c\"",

@@ -3,11 +3,12 @@ use crate::context::{Ctx, Frame};
 use crate::handover::Station;
 use crate::node::{Node, NodeKind, NodeSpec};
 use crate::plan::Plan;
-use crate::port::{Attachment, PortFault, Sent, TxQueue};
+use crate::port::{Attachment, PortFault, Sent, TxPorts, TxQueue};
 use crate::publish::{Publisher, Schema};
 use crate::worker::EventSender;
 use memory::packet::{Loan, Packets, SlotId};
 use memory::simd::Tier;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -62,4 +63,37 @@ fn a_round_that_ends_with_a_panic_is_over_for_queues_before_its_packets_go() {
     let worker = AssertUnwindSafe(move || graph.round(publisher.current(), 0));
     assert!(catch_unwind(worker).is_err());
     assert_eq!(*seen.lock().unwrap(), ["flushed", "dropped"]);
+}
+
+/// Others need the queue of events, too.
+#[test]
+fn a_queue_that_cannot_go_on_is_told_of_once() {
+    let mut ports = TxPorts::default();
+    let attach = |ports: &mut TxPorts| {
+        ports.attach(3, Attachment::default(), Box::new(Late(Arc::default(), None)));
+    };
+    let fault = || PortFault { kind: "fault", reason: "a descriptor out of bounds".into() };
+    let told = Cell::new(0);
+    let tell = |ports: &mut TxPorts, has_room: bool| {
+        ports.tell(|_| {
+            told.set(told.get() + u32::from(has_room));
+            has_room
+        });
+    };
+    attach(&mut ports);
+    ports.failed(3, fault());
+    tell(&mut ports, false);
+    for _ in 0..3 {
+        tell(&mut ports, true);
+        ports.failed(3, fault());
+    }
+    assert_eq!(told.get(), 1);
+    attach(&mut ports);
+    ports.failed(3, fault());
+    tell(&mut ports, true);
+    assert_eq!(told.get(), 2, "the next one is another");
+    ports.failed(3, fault());
+    ports.detach(3);
+    tell(&mut ports, true);
+    assert_eq!(told.get(), 2, "one that is gone has taken its fault along");
 }

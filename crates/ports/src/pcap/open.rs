@@ -65,8 +65,8 @@ pub fn open(options: &PcapOptions) -> Result<Port, PortError> {
     if let Some(path) = &options.rx_file {
         let recording = Recording::read(path).map_err(system(format!("play {}", path.display())))?;
         if link.is_some() && link != recording.link {
-            let problem = format!("is another than that of the packets in {}", path.display());
-            return Err(PortError::Option { port, field: "link", problem });
+            let problem = format!("holds packets that begin with another layer: {}", path.display());
+            return Err(PortError::Option { port, field: "rx_file", problem });
         }
         link = recording.link;
         mtu = mtu.max(recording.longest as u32);

@@ -8,10 +8,12 @@ use graph::port::{PortFault, Received, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::Packets;
 use memory::simd::Tier;
-use std::fs::File;
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use wire::LinkType;
 use wire::capture::Decoder;
@@ -41,11 +43,17 @@ impl Recording {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] with what is wrong in the file, [`io::ErrorKind::FileTooLarge`], or what the system
-    /// says.
+    /// [`io::ErrorKind::InvalidData`] with what is wrong in the file, [`io::ErrorKind::FileTooLarge`], [`io::ErrorKind::InvalidInput`] where
+    /// it is no regular file, or what the system says.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.len() > LONGEST {
+        // Whoever opens a pipe would wait for its other end.
+        let nonblock = OFlags::NONBLOCK.bits() as i32;
+        let mut file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        if metadata.len() > LONGEST {
             let problem = format!("it has more than {} MiB, which is the most that is played", LONGEST >> 20);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
         }

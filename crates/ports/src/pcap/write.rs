@@ -71,6 +71,7 @@ impl Writer {
 
 /// Writes what comes; whenever nothing more waits, the file is brought up to date.
 fn write(mut file: CaptureFile, packets: &Receiver<Written>) -> Result<(), CaptureFileError> {
+    file.wait()?;
     while let Ok(packet) = packets.recv() {
         let mut next = Some(packet);
         while let Some(Written { timestamp_ns, bytes }) = next {

@@ -27,7 +27,9 @@ impl Addresses {
                 range(first, Ipv4Addr::from(last), random).map(Self::V4)
             }
             IpAddr::V6(first) => {
-                let last = u128::from(first).saturating_add(u128::from(count - 1));
+                let last = u128::from(first).checked_add(u128::from(count - 1));
+                let last =
+                    last.ok_or_else(|| format!("{count} addresses from {first} on go beyond the last one"))?;
                 range(first, Ipv6Addr::from(last), random).map(Self::V6)
             }
         }

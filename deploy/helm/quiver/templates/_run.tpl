@@ -77,6 +77,9 @@ containers:
       {{- if ne $fallback "eth0" }}
       - --memif-fallback={{ $fallback }}
       {{- end }}
+      {{- with .Values.agent.allowedSourcePrefixes }}
+      - --allowed-source-prefixes={{ join "," . }}
+      {{- end }}
     env:
       - name: NODE_NAME
         valueFrom:

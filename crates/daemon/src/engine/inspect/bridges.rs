@@ -1,9 +1,8 @@
 //! Bridges and the addresses that they know.
 
 use api::v1::{BridgeState, MacEntry};
-use features::bridge::control::{Place, addresses};
+use features::bridge::control::{Address, Place, addresses};
 use memory::clock::nanoseconds;
-use tables::mac::MacTable;
 
 use super::super::directory::{Bridge, Inventory};
 use super::super::start::Shared;
@@ -11,20 +10,24 @@ use crate::model::spec::L2;
 
 pub(super) fn all(shared: &Shared) -> Vec<BridgeState> {
     let inventory = shared.directory.get();
-    let each = inventory.bridges.values().map(|bridge| state(&shared.macs, &inventory, bridge));
+    let mut known = addresses(&shared.macs, nanoseconds());
+    let each = inventory.bridges.values().map(|bridge| {
+        let known = known.remove(&bridge.index).unwrap_or_default();
+        state(&inventory, bridge, known)
+    });
     let mut list: Vec<_> = each.collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
 
-fn state(macs: &MacTable, inventory: &Inventory, bridge: &Bridge) -> BridgeState {
+fn state(inventory: &Inventory, bridge: &Bridge, known: Vec<Address>) -> BridgeState {
     let registry = &inventory.registry;
     let members =
         inventory.published.get(bridge.index).members.iter().map(|member| registry.name(member.interface));
     let is_bvi =
         |l2: &Option<L2>| matches!(l2, Some(L2::Bridge { name, bvi: true, .. }) if *name == bridge.spec.name);
     let bvi = registry.iter().find(|(_, entry)| is_bvi(&entry.spec.l2));
-    let macs = addresses(macs, bridge.index, nanoseconds()).into_iter().map(|address| MacEntry {
+    let macs = known.into_iter().map(|address| MacEntry {
         mac: address.mac.to_string(),
         interface: match address.place {
             Place::Interface(index) => registry.name(index),

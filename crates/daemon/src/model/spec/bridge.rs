@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::v1::{Bridge, StaticMac};
+use features::bridge::control::MAX_AGE;
 
 use crate::model::{Flaw, Mac, Name, fields};
 
 const DEFAULT_AGE: Duration = Duration::from_secs(300);
 const DEFAULT_LEARN_LIMIT: u32 = 65_536;
-/// A day: nobody means more, and timers stay far from overflow.
-const MAX_AGE_SECONDS: u32 = 86_400;
 const MAX_LEARN_LIMIT: u32 = 1 << 20;
 
 /// A bridge; see [`Bridge`].
@@ -63,9 +62,9 @@ impl BridgeSpec {
         let mac_age = match bridge.mac_age_seconds {
             None => Some(DEFAULT_AGE),
             Some(0) => None,
-            Some(seconds) => Some(Duration::from_secs(
-                fields::number("mac_age_seconds", seconds, 1..=MAX_AGE_SECONDS, 0)?.into(),
-            )),
+            Some(seconds) => {
+                Some(Duration::from_secs(fields::number("mac_age_seconds", seconds, 1..=MAX_AGE, 0)?.into()))
+            }
         };
         let learn_limit = match bridge.learn_limit {
             None => DEFAULT_LEARN_LIMIT,
@@ -96,7 +95,7 @@ impl BridgeSpec {
             arp_termination: self.arp_termination,
             mac_age_seconds: match self.mac_age {
                 Some(DEFAULT_AGE) => None,
-                Some(age) => Some(u32::try_from(age.as_secs()).unwrap_or(MAX_AGE_SECONDS)),
+                Some(age) => Some(u32::try_from(age.as_secs()).unwrap_or(MAX_AGE)),
                 None => Some(0),
             },
             learn_limit: (self.learn_limit != DEFAULT_LEARN_LIMIT).then_some(self.learn_limit),

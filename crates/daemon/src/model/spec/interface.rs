@@ -7,6 +7,7 @@ use api::v1::{BridgePort, Fault, Interface, ReversePathFilter, RxMode};
 use ipnet::IpNet;
 
 use super::{IpRange, PortSpec};
+use crate::model::stable_mac::stable_mac;
 use crate::model::{Flaw, Mac, Name, fields};
 
 /// RFC 8200 §5.
@@ -80,6 +81,16 @@ pub struct FaultSpec {
 }
 
 impl InterfaceSpec {
+    /// Its Ethernet address: the one it was given, or what follows from its name and this host.
+    pub fn own_mac(&self) -> Mac {
+        let chosen = || match &self.port {
+            // Both ends of a tunnel may well have one name, and they meet in one network.
+            PortSpec::Tunnel(tunnel) => stable_mac(&format!("{} {}", self.name, tunnel.local)),
+            _ => stable_mac(&self.name.to_string()),
+        };
+        self.mac.unwrap_or_else(chosen)
+    }
+
     /// Reads what a client sent.
     ///
     /// # Errors

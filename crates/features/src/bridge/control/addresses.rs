@@ -1,8 +1,11 @@
 //! The addresses that bridges know: ageing, forgetting, listing.
 
+use super::BridgeConfig;
 use crate::bridge::table::{BLOCKED, Bridges, tick};
+use crate::interface::Interfaces;
 use graph::IfIndex;
-use tables::mac::MacTable;
+use std::collections::{BTreeMap, BTreeSet};
+use tables::mac::{MacEntry, MacError, MacKey, MacTable};
 use wire::MacAddr;
 
 /// Where an address is.
@@ -52,21 +55,62 @@ pub fn forget(macs: &MacTable, number: u16, interface: Option<IfIndex>, fixed: b
     })
 }
 
-/// The addresses of a bridge, in order. `now` is monotonic time in nanoseconds.
+/// What the address table may have of a bridge.
+pub(super) struct Allowed {
+    /// Fixed addresses.
+    pub(super) fixed: Vec<(MacKey, u32)>,
+    /// Interfaces at which addresses are learned.
+    pub(super) learned_at: BTreeSet<u32>,
+    /// Addresses at most.
+    pub(super) limit: u32,
+}
+
+impl Allowed {
+    fn has(&self, entry: &MacEntry) -> bool {
+        match entry.is_static {
+            true => self.fixed.contains(&(entry.key, entry.interface)),
+            false => self.learned_at.contains(&entry.interface),
+        }
+    }
+}
+
+/// Brings the address table in line with the configuration of bridges, all in one pass: fixed addresses (the BVI's among them), limits, and
+/// nothing learned at interfaces that aren't members any more. To be called after the bridges as [built](BridgeConfig::build) were
+/// published; the workers see each change at once. Gives the bridges whose fixed addresses found no room, and why; what fits is in the table.
+pub fn set_addresses<'a>(
+    macs: &MacTable,
+    bridges: impl IntoIterator<Item = (u16, &'a BridgeConfig)>,
+    interfaces: &Interfaces,
+) -> Vec<(u16, MacError)> {
+    let allowed = bridges.into_iter().map(|(number, config)| (number, config.allowed(number, interfaces)));
+    let allowed: BTreeMap<u16, Allowed> = allowed.collect();
+    if !allowed.is_empty() {
+        macs.remove_if(|entry| allowed.get(&entry.key.bridge()).is_some_and(|bridge| !bridge.has(entry)));
+    }
+    let mut full = Vec::new();
+    for (number, bridge) in &allowed {
+        macs.set_limit(*number, Some(bridge.limit));
+        let fixed = bridge.fixed.iter().try_for_each(|(key, interface)| macs.insert_static(*key, *interface));
+        full.extend(fixed.err().map(|error| (*number, error)));
+    }
+    full
+}
+
+/// The addresses of all bridges by their numbers, in order. `now` is monotonic time in nanoseconds.
 #[must_use]
-pub fn addresses(macs: &MacTable, number: u16, now: u64) -> Vec<Address> {
+pub fn addresses(macs: &MacTable, now: u64) -> BTreeMap<u16, Vec<Address>> {
     let now = tick(now);
-    let known = macs.iter().filter(|entry| entry.key.bridge() == number);
-    let mut list: Vec<Address> = known
-        .map(|entry| Address {
+    let mut all = BTreeMap::<u16, Vec<Address>>::new();
+    for entry in macs.iter() {
+        all.entry(entry.key.bridge()).or_default().push(Address {
             mac: MacAddr(entry.key.mac()),
             place: match entry.interface {
                 BLOCKED => Place::Blocked,
                 interface => Place::Interface(interface as IfIndex),
             },
             age: (!entry.is_static).then(|| entry.age(now)),
-        })
-        .collect();
-    list.sort_by_key(|address| address.mac);
-    list
+        });
+    }
+    all.values_mut().for_each(|list| list.sort_by_key(|address| address.mac));
+    all
 }

@@ -1,15 +1,15 @@
 //! From a bridge's configuration to what workers see.
 
-use super::addresses::{Place, forget};
+use super::addresses::{Allowed, Place, forget};
 use crate::bridge::table::{BLOCKED, Bridge, Member, Moves};
 use crate::interface::{Interfaces, Layer2};
 use graph::IfIndex;
 use std::sync::Arc;
-use tables::mac::{MacEntry, MacError, MacKey, MacTable};
+use tables::mac::{MacKey, MacTable};
 use wire::MacAddr;
 
 /// Longest time that an address can be remembered, in seconds (the address table's clock goes round).
-const MAX_AGE: u32 = 32_766;
+pub const MAX_AGE: u32 = 32_766;
 
 /// A bridge as configured. Its members are the interfaces that say so ([`Layer2::Bridge`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,40 +171,27 @@ impl BridgeConfig {
         })
     }
 
-    /// Brings the address table in line with the configuration: fixed addresses (the BVI's among them), the limit, and
-    /// nothing learned at interfaces that aren't members any more. To be called after the bridge as
-    /// [built](Self::build) was published; the workers see each change at once.
-    ///
-    /// # Errors
-    /// [`MacError`] where the table has no room; what fits is in it.
-    pub fn set_addresses(
-        &self,
-        macs: &MacTable,
-        number: u16,
-        interfaces: &Interfaces,
-    ) -> Result<(), MacError> {
-        let fixed: Vec<(MacKey, u32)> = self
-            .fixed(number, interfaces)
-            .iter()
-            .map(|(mac, place)| (MacKey::new(number, mac.0), place.number()))
-            .collect();
-        let members: Vec<u32> =
-            members(number, interfaces).map(|(member, _)| u32::from(member.interface)).collect();
-        let goes = |entry: &MacEntry| match entry.is_static {
-            true => !fixed.contains(&(entry.key, entry.interface)),
-            false => !self.learn || !members.contains(&entry.interface),
-        };
-        macs.remove_if(|entry| entry.key.bridge() == number && goes(entry));
-        // The table counts fixed addresses, too.
-        macs.set_limit(number, Some(self.learn_limit.saturating_add(fixed.len() as u32)));
-        fixed.iter().try_for_each(|(key, interface)| macs.insert_static(*key, *interface))
-    }
-
     /// Removes all addresses of a bridge that is no more, and its limit. To be called after it was removed from the
     /// published tables.
     pub fn remove_addresses(macs: &MacTable, number: u16) {
         forget(macs, number, None, true);
         macs.set_limit(number, None);
+    }
+
+    /// What the address table may have of it.
+    pub(super) fn allowed(&self, number: u16, interfaces: &Interfaces) -> Allowed {
+        let fixed: Vec<(MacKey, u32)> = self
+            .fixed(number, interfaces)
+            .iter()
+            .map(|(mac, place)| (MacKey::new(number, mac.0), place.number()))
+            .collect();
+        let learned_at = members(number, interfaces).map(|(member, _)| u32::from(member.interface));
+        Allowed {
+            // The table counts fixed addresses, too.
+            limit: self.learn_limit.saturating_add(fixed.len() as u32),
+            learned_at: learned_at.filter(|_| self.learn).collect(),
+            fixed,
+        }
     }
 
     /// Configured addresses and those of the BVI.

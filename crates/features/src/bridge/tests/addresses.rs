@@ -128,7 +128,8 @@ fn what_is_not_seen_is_forgotten_in_time() {
     assert_eq!(age(&bridges, start + 300 * SECOND, usize::MAX), 0);
     assert_eq!(age(&bridges, start + 301 * SECOND, usize::MAX), 1, "C was last seen at the beginning");
     assert_eq!(known(&bench), [(MAC_B, at(B))]);
-    let ages: Vec<_> = control::addresses(macs, BRIDGE, start + 301 * SECOND).iter().map(|a| a.age).collect();
+    let ages: Vec<_> =
+        control::addresses(macs, start + 301 * SECOND)[&BRIDGE].iter().map(|a| a.age).collect();
     assert_eq!(ages, [Some(101)]);
     // In steps, the table is gone through once.
     let removed: usize = (0..macs.buckets()).map(|_| age(&bridges, start + 501 * SECOND, 1)).sum();

@@ -108,7 +108,8 @@ fn bridge(bench: &mut Bench, config: &BridgeConfig) {
             table = Bridges::new(Arc::new(MacTable::with_capacity(64).unwrap()));
         }
         table.set(BRIDGE, Some(built));
-        config.set_addresses(table.macs().unwrap(), BRIDGE, draft.get(interfaces)).unwrap();
+        let full = control::set_addresses(table.macs().unwrap(), [(BRIDGE, config)], draft.get(interfaces));
+        assert_eq!(full, []);
         draft.set(bridges, table);
     });
 }
@@ -134,7 +135,8 @@ fn bridges(bench: &Bench) -> Bridges {
 
 /// What the bridge knows: address and place.
 fn known(bench: &Bench) -> Vec<(MacAddr, Place)> {
-    let list = control::addresses(bridges(bench).macs().unwrap(), BRIDGE, bench.now);
+    let list =
+        control::addresses(bridges(bench).macs().unwrap(), bench.now).remove(&BRIDGE).unwrap_or_default();
     list.into_iter().map(|address| (address.mac, address.place)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use wire::MacAddr;
+use super::Mac;
 
 /// What tells this host from others: its machine id (machine-id(5)), or, as in most containers, the name of the host.
 static HOST: LazyLock<String> = LazyLock::new(|| {
@@ -16,18 +16,18 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 /// The Ethernet address of the interface of this name on this host: locally administered, the same whenever an interface has
 /// this name here, so that neighbours' tables survive a restart; another on other hosts, as their interfaces may well have the same name, and
 /// meet ours in one network.
-pub(super) fn stable_mac(name: &str) -> MacAddr {
+pub(super) fn stable_mac(name: &str) -> Mac {
     of_host(&HOST, name)
 }
 
-fn of_host(host: &str, name: &str) -> MacAddr {
+fn of_host(host: &str, name: &str) -> Mac {
     // FNV-1a: what matters is that it is the same everywhere and always.
     let bytes = host.bytes().chain([0]).chain(name.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     let [a, b, c, d, ..] = (hash ^ (hash >> 32)).to_le_bytes();
-    MacAddr([0x02, 0xfe, a, b, c, d])
+    Mac([0x02, 0xfe, a, b, c, d])
 }
 
 #[cfg(test)]
