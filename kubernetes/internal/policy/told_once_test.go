@@ -35,6 +35,12 @@ func TestAPolicyThatIsRefusedIsToldOnce(t *testing.T) {
 			t.Errorf("told %d times, not %d", got, tellings)
 		}
 	}
+	// (An object is known before it is told that it has changed.)
+	heard := func() bool {
+		keeper.objects.mutex.Lock()
+		defer keeper.objects.mutex.Unlock()
+		return keeper.objects.dirty.policies[key]
+	}
 	version := 1
 	changes := func(text string) {
 		t.Helper()
@@ -42,7 +48,7 @@ func TestAPolicyThatIsRefusedIsToldOnce(t *testing.T) {
 		policy := read(t, text)
 		policy.ResourceVersion = strconv.Itoa(version)
 		a.changes["policies"].Modify(policy)
-		realtest.Eventually(t, "it is heard of", func() bool { return keeper.objects.policy(key).ResourceVersion == policy.ResourceVersion })
+		realtest.Eventually(t, "it is heard of", heard)
 	}
 	for _, all := range []bool{true, false, true, false, false, true} {
 		expect(all, 1)
@@ -50,7 +56,7 @@ func TestAPolicyThatIsRefusedIsToldOnce(t *testing.T) {
 	if text, _ := a.told.Load("p"); !strings.Contains(fmt.Sprint(text), "its pods are cut off") {
 		t.Errorf("told %v", text)
 	}
-	// It isn't in force any more, and then it is again.
+	// What it says now is in force; then it is refused again.
 	changes(onA)
 	expect(false, 1)
 	if len(keeper.refused) != 0 {
@@ -61,7 +67,7 @@ func TestAPolicyThatIsRefusedIsToldOnce(t *testing.T) {
 	expect(true, 2)
 	// It goes.
 	a.changes["policies"].Delete(read(t, strange))
-	realtest.Eventually(t, "it is heard of", func() bool { return keeper.objects.policy(key) == nil })
+	realtest.Eventually(t, "it is heard of", heard)
 	expect(false, 2)
 	if len(keeper.refused) != 0 || len(keeper.told) != 0 {
 		t.Errorf("refused still: %v, %v", keeper.refused, keeper.told)
