@@ -169,12 +169,10 @@ impl Tracer {
 
     /// As [`Tracer::begin`], for the packets that an input node has just brought in.
     #[cold]
-    pub(crate) fn begin_input(&mut self, node: usize, plan: &Plan, packets: &mut Packets, count: usize) {
-        let end = packets.taken();
-        let slots: Vec<SlotId> = (end.saturating_sub(count)..end).map(|slot| slot as SlotId).collect();
-        self.begin(node, packets, &slots);
+    pub(crate) fn begin_input(&mut self, node: usize, plan: &Plan, packets: &mut Packets, slots: &[SlotId]) {
+        self.begin(node, packets, slots);
         for slot in slots {
-            let meta = packets.meta(slot);
+            let meta = packets.meta(*slot);
             if let Some(trace) = self.round.get_mut((meta.trace as usize).wrapping_sub(1)) {
                 let text = format!("interface {} length {}", meta.rx_if, meta.len());
                 let offset = 0;
@@ -229,6 +227,52 @@ impl Tracer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::{Ctx, Frame};
+    use crate::engine::Graph;
+    use crate::handover::Station;
+    use crate::node::NodeSpec;
+    use crate::publish::{Publisher, Schema};
+    use crate::worker::EventSender;
+    use memory::simd::Tier;
+
+    /// Takes slots of which it brings in only some, as faults on purpose do.
+    struct Loses;
+
+    impl Node for Loses {
+        fn process(&mut self, ctx: &mut Ctx<'_>, _frame: &mut Frame<'_>) {
+            for interface in 1..=6 {
+                let slot = ctx.packets.take(interface).unwrap();
+                if interface % 2 == 0 && interface < 6 {
+                    ctx.emit(0, slot);
+                    ctx.budget -= 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_input_has_brought_in_is_traced_and_nothing_else() {
+        let input = NodeSpec {
+            name: "input",
+            kind: NodeKind::Input,
+            edges: &["drop"],
+            make: |_| Box::new(Loses),
+            ..NodeSpec::EMPTY
+        };
+        let plan = Arc::new(Plan::resolve(&[input], &[], Schema::default()).unwrap());
+        let publisher = Publisher::new(&plan.schema);
+        let budget = Budget::new(5);
+        let nodes = plan.node("input").into_iter().collect();
+        let events = EventSender::new(|event| panic!("{event:?}"));
+        let mut graph = Graph::new(plan, Station::alone(), Tier::detect(), events).unwrap();
+        graph.tracer.order(TraceOrder { nodes, interface: None, budget: budget.clone() });
+        graph.round(publisher.current(), 0);
+        graph.round(publisher.current(), 0);
+        assert_eq!(budget.left(), 1);
+        let finished = graph.tracer.finished();
+        let seen: Vec<_> = finished.lock().unwrap().iter().map(|t| (t.rx_if, t.steps.len())).collect();
+        assert_eq!(seen, [(2, 2), (4, 2), (2, 2), (4, 2)], "interface, and input and drop");
+    }
 
     #[test]
     fn workers_share_what_there_is_to_pick() {

@@ -39,6 +39,13 @@ pub(crate) struct Held {
     pub(crate) kept: usize,
 }
 
+impl Held {
+    /// Whether pieces wait for the next call, over this link.
+    pub(crate) fn waits(&self, link: &Arc<Link>) -> bool {
+        !self.rest.is_empty() && Arc::ptr_eq(&self.link, link)
+    }
+}
+
 /// Gives pieces out as long as there is room; the rest waits.
 pub(crate) struct Sink<'r, F> {
     pub(crate) out: F,

@@ -4,6 +4,7 @@
 //! - [`link`]: an established connection; [`lend`]: what was received and not given back.
 //! - [`wait`]: sleeping until packets or news come, over several ports; [`watch`]: the same in an event loop of the application's;
 //!   `sleepers`: that several threads may do so at once.
+//! - `closer`: the thread that drops links.
 //! - [`status`]: error codes, and the text of a thread's last error.
 //! - `ffi`: the C functions, and the only unsafe code: arguments are checked and turned into what `port` takes, and no
 //!   panic leaves.
@@ -12,6 +13,7 @@
 
 #![deny(unsafe_code)]
 
+mod closer;
 pub mod lend;
 pub mod link;
 pub mod port;

@@ -1,5 +1,6 @@
 //! An established connection, its queues behind locks.
 
+use std::mem::take;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
@@ -7,6 +8,7 @@ use memif::io::Credentials;
 use memif::ring::{Armed, RingGauge};
 use memif::{Connection, RxQueue, TxQueue};
 
+use crate::closer;
 use crate::port::lock;
 use crate::sleepers::Signals;
 
@@ -70,6 +72,19 @@ impl Link {
     /// The same for all queues.
     pub(crate) fn any_ready(&self, waited_for: bool) -> bool {
         self.rx.iter().any(|rx| ready(rx, waited_for))
+    }
+}
+
+/// What a link keeps open and mapped.
+pub(crate) type Parts =
+    (Vec<Mutex<RxQueue>>, Vec<Mutex<TxQueue>>, Vec<OwnedFd>, (Vec<RingGauge>, Vec<RingGauge>));
+
+impl Drop for Link {
+    /// Whoever is the last to have it, in whichever call.
+    fn drop(&mut self) {
+        let Self { rx, tx, events, gauges, .. } = self;
+        let parts: Parts = (take(rx), take(tx), take(events), take(gauges));
+        closer::close(parts);
     }
 }
 

@@ -14,7 +14,7 @@ use memif::{
 
 use rustix::io::Errno;
 
-use crate::lend::{Held, Lent, Piece, Sink, whole_packet};
+use crate::lend::Lent;
 use crate::link::{Info, Link};
 use crate::sleepers::Sleepers;
 use crate::status::{Failure, Status, errno_of};
@@ -22,6 +22,8 @@ use crate::watch::Watch;
 
 /// Most events kept for an application that doesn't ask for them; the oldest go first.
 const EVENTS: usize = 64;
+
+mod receive;
 
 #[derive(Debug)]
 pub(crate) enum Control {
@@ -112,6 +114,7 @@ impl Port {
         if let Some(watch) = self.watch.get() {
             watch.exchange(place.as_deref(), link.as_deref());
         }
+        // The old one's end is not for who holds these locks: see `closer`.
         *place = link;
     }
 
@@ -177,125 +180,9 @@ impl Port {
     /// Enters a sleeper: gives the link whose signals it waits for, and whether there are packets or news already.
     pub(crate) fn enter(&self, me: &Arc<Event>) -> (Option<Arc<Link>>, bool) {
         let (link, ready) = self.sleepers.enter(me, || self.link());
-        (link, ready || self.has_news())
-    }
-
-    pub(crate) fn has_packets(&self) -> bool {
-        self.link().is_some_and(|link| self.sleepers.look(|waited_for| link.any_ready(waited_for)))
-    }
-
-    /// Receives pieces of packets that are there into `out`; gives how many. They stay readable until
-    /// [`release`](Self::release), also if the link goes down; the peer may change their bytes at any time.
-    ///
-    /// # Errors
-    /// [`Status::Down`], [`Status::Invalid`] if there is no such queue, [`Status::Fault`].
-    pub fn receive(&self, queue: usize, mut out: impl FnMut(Piece), max: usize) -> Result<usize, Failure> {
-        let link = self.up_rx(queue)?;
-        let (Some(rx), Some(lent)) = (link.rx.get(queue), self.lent.get(queue)) else {
-            return Err(self.no_queue("receive from", queue, link.rx.len()));
-        };
-        let lent = &mut *lock(lent);
-        // What nobody has got of an earlier connection nobody gets.
-        lent.take_if(|held| held.kept == 0 && !Arc::ptr_eq(&held.link, &link));
-        let mut first = VecDeque::new();
-        let rest = match lent {
-            Some(held) if !Arc::ptr_eq(&held.link, &link) => {
-                let text = "release what was received over the last connection first";
-                return Err(Failure::new(Status::Invalid, &self.name, text).with_errno(Errno::BUSY));
-            }
-            Some(held) => &mut held.rest,
-            None => &mut first,
-        };
-        let mut given = 0;
-        while let Some(pieces) = whole_packet(rest, max, given) {
-            rest.drain(..pieces).for_each(&mut out);
-            given += pieces;
-        }
-        if given == max || !rest.is_empty() {
-            if let Some(held) = lent {
-                held.kept += given;
-            }
-            return Ok(given);
-        }
-        let mut sink = Sink { out, given, max, rest };
-        let received = lock(rx).receive(max - given, &mut sink);
-        let Sink { mut out, mut given, rest, .. } = sink;
-        if let Err(error) = received {
-            // Of this call nothing is given out; what was given out before keeps its connection.
-            rest.clear();
-            return Err(self.broken(&link, &Reason::from(error.fault)));
-        }
-        // The first packet has more pieces than the array has places.
-        if given == 0
-            && let Some(pieces) = whole_packet(rest, max, 0)
-        {
-            rest.drain(..pieces).for_each(&mut out);
-            given = pieces;
-        }
-        if given > 0 {
-            lent.get_or_insert_with(|| Held { link, rest: first, kept: 0 }).kept += given;
-        }
-        Ok(given)
-    }
-
-    /// What waits of the packet that the last `receive` gave the beginning of, whatever became of the link.
-    pub(crate) fn rest_of_packet(&self, queue: usize, out: impl FnMut(Piece)) {
-        if let Some(lent) = self.lent.get(queue)
-            && let Some(Held { rest, kept, .. }) = &mut *lock(lent)
-            && let Some(pieces) = whole_packet(rest, usize::MAX, 0)
-        {
-            *kept += pieces;
-            rest.drain(..pieces).for_each(out);
-        }
-    }
-
-    /// Gives all slots back that were received from: nobody uses their bytes any more. Without effect if there are none, or while
-    /// pieces wait for the next `receive`; those of a link that is down wait no more, they are lost.
-    ///
-    /// # Errors
-    /// [`Status::Invalid`] if there is no such queue.
-    pub fn release(&self, queue: usize) -> Result<(), Failure> {
-        self.release_first(queue, usize::MAX)
-    }
-
-    /// Gives back what was received first, so many pieces; where that is all that was received, as [`release`](Self::release). The slots of
-    /// empty parts of packets, which make no pieces, are given back with the last.
-    ///
-    /// # Errors
-    /// [`Status::Invalid`] if there is no such queue.
-    pub fn release_first(&self, queue: usize, pieces: usize) -> Result<(), Failure> {
-        let lent = self.lent.get(queue).ok_or_else(|| self.no_queue("release", queue, 256))?;
-        let lent = &mut *lock(lent);
-        if let Some(held) = lent {
-            if let Some(left) = held.kept.checked_sub(pieces).filter(|left| *left > 0) {
-                held.kept = left;
-                if let Some(rx) = held.link.rx.get(queue) {
-                    // No piece lies in an earlier slot than that of its number.
-                    lock(rx).release_first(pieces.try_into().unwrap_or(u16::MAX));
-                }
-                return Ok(());
-            }
-            held.kept = 0;
-        }
-        let waits = |held: &Held| {
-            !held.rest.is_empty() && self.link().is_some_and(|now| Arc::ptr_eq(&now, &held.link))
-        };
-        if let Some(held) = lent.take_if(|held| !waits(held))
-            && let Some(rx) = held.link.rx.get(queue)
-        {
-            lock(rx).release();
-        }
-        Ok(())
-    }
-
-    /// Whether a queue has something to receive.
-    ///
-    /// # Errors
-    /// [`Status::Down`], [`Status::Invalid`] if there is no such queue.
-    pub fn ready(&self, queue: usize) -> Result<bool, Failure> {
-        let link = self.up_rx(queue)?;
-        let ready = self.sleepers.look(|waited_for| link.ready(queue, waited_for));
-        ready.ok_or_else(|| self.no_queue("receive from", queue, link.rx.len()))
+        // Only now, and without the sleepers' lock: what another thread takes from a ring until now waits in what is lent by now.
+        let waits = link.as_ref().is_some_and(|link| self.any_waits(link));
+        (link, ready || waits || self.has_news())
     }
 
     /// Sends packets 0..`n` of the source as far as there is room, and wakes the peer if it sleeps; gives how many, and the bytes of

@@ -23,7 +23,7 @@ pub enum Status {
     System = -4,
     /// Another process listens at the address.
     InUse = -5,
-    /// A packet can never be sent: it is empty or longer than the whole ring.
+    /// A packet can never be sent: it is empty, of more than 65553 bytes, or longer than the whole ring. Or it is longer than the buffer to read it into.
     TooLong = -6,
     /// A mistake in this library.
     Internal = -7,

@@ -302,6 +302,46 @@ static void threads(void)
     qm_close(ends[1]);
 }
 
+#define CHAINS 100000
+static unsigned whole;
+
+/* Reads packets of several parts beside other threads: each is one packet, and whole. */
+static void *reader(void *nothing)
+{
+    static __thread uint8_t bytes[8192];
+    while (__atomic_load_n(&whole, __ATOMIC_RELAXED) < CHAINS) {
+        size_t n;
+        CHECK(qm_read(ends[1], 0, bytes, sizeof bytes, &n) == QM_OK);
+        if (!n)
+            continue;
+        CHECK(n == 5000u + bytes[0]);
+        for (size_t i = 0; i < n; i++)
+            CHECK(bytes[i] == bytes[0]);
+        __atomic_add_fetch(&whole, 1, __ATOMIC_RELAXED);
+    }
+    return nothing;
+}
+
+static void readers(void)
+{
+    static uint8_t bytes[8192];
+    ends[1] = open_server(), ends[0] = open_client(1);
+    wait_up(ends[1], ends[0]);
+    pthread_t all[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(!pthread_create(&all[i], NULL, reader, NULL));
+    for (uint32_t i = 0; i < CHAINS;) {
+        memset(bytes, (int)(i & 0xff), sizeof bytes);
+        size_t n;
+        CHECK(qm_send(ends[0], 0, &(qm_piece){bytes, 5000 + (i & 0xff), 0}, 1, &n) == QM_OK);
+        i += (uint32_t)n;
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(all[i], NULL);
+    qm_close(ends[0]);
+    qm_close(ends[1]);
+}
+
 static char last_cause[32];
 
 static void next_event(qm_port *a, qm_port *b, qm_port *of, uint32_t kind, const char *words)
@@ -519,6 +559,7 @@ int main(void)
     in_parts();
     other_versions();
     threads();
+    readers();
     admin();
     admission();
     permission();

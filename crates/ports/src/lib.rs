@@ -17,7 +17,7 @@
 //! Around them: [`netns`] does things in another network namespace, [`link`] sets up the kernel's side of a device.
 //!
 //! Ports of a kind share an input and an output node; [`NODES`] declares them all. System calls that no library wraps
-//! are in `sys`, the only place with unsafe code.
+//! are in `sys`. The only other unsafe code is in `memif/engine.rs`, which has a copy engine read packets that stay lent.
 
 #![deny(unsafe_code)]
 

@@ -226,6 +226,7 @@ impl Graph {
     fn input(&mut self, id: usize, tables: &Tables, now: u64, budget: usize) -> usize {
         self.counters.rounds.at.node(id);
         let start = if self.measure { cycles() } else { 0 };
+        let first = self.packets.taken();
         let instance = &mut self.instances[id];
         let mut ctx = Ctx {
             packets: &mut self.packets,
@@ -258,7 +259,7 @@ impl Graph {
                 runtime.clocks.add(cycles().wrapping_sub(start));
             }
             if self.tracer.wants(id) {
-                self.tracer.begin_input(id, &self.plan, &mut self.packets, n);
+                self.tracer.begin_input(id, &self.plan, &mut self.packets, &self.pending.since(first));
             }
         }
         left

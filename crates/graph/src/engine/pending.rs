@@ -39,6 +39,16 @@ impl Pending {
         self.mark(node as usize);
     }
 
+    /// All slots from `first` on, in order, wherever they wait: what an input node has emitted that found so many taken. It may have taken
+    /// others, which are no packets of this round.
+    #[cold]
+    pub(super) fn since(&self, first: usize) -> Vec<SlotId> {
+        let slots = self.lists.iter().flatten().copied();
+        let mut slots: Vec<_> = slots.filter(|slot| usize::from(*slot) >= first).collect();
+        slots.sort_unstable();
+        slots
+    }
+
     /// The lowest node with packets.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {

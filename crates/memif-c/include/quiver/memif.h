@@ -44,7 +44,8 @@ typedef enum qm_status {
     QM_FAULT = -3,     /* the peer broke the rules: the link is down now */
     QM_SYSTEM = -4,    /* the system refused something */
     QM_IN_USE = -5,    /* another process listens at the address */
-    QM_TOO_LONG = -6,  /* a packet can never be sent: empty, or longer than the whole ring */
+    QM_TOO_LONG = -6,  /* a packet can never be sent: empty, of more than 65553 bytes, or longer than the whole ring; or it is longer
+                          than qm_read's buffer */
     QM_INTERNAL = -7   /* a mistake in this library */
 } qm_status;
 
@@ -221,7 +222,7 @@ int qm_release(qm_port *port, unsigned queue);
 int qm_release_first(qm_port *port, unsigned queue, size_t count);
 
 /* Copies one packet that is there into buffer, and gives it back. *length is its bytes, 0 if there is none; QM_TOO_LONG if it is longer
- * than size: it is lost then. Not to be mixed with pieces that aren't released. */
+ * than size: it is lost then. Several threads may read from a queue. Not to be mixed with pieces that aren't released. */
 int qm_read(qm_port *port, unsigned queue, void *buffer, size_t size, size_t *length);
 
 /* Sends packets as far as there is room, without waiting, and wakes the peer if it sleeps; *sent is how many pieces were taken, always

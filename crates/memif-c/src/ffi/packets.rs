@@ -1,6 +1,5 @@
 //! Receiving and sending.
 
-use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 
@@ -100,8 +99,8 @@ pub unsafe extern "C" fn qm_read(
         if buffer.is_null() {
             return Err(invalid("buffer is NULL"));
         }
-        let (mut total, more) = (0_usize, Cell::new(false));
-        let mut copy = |piece: Piece| {
+        let mut total = 0_usize;
+        port.read(queue as usize, |piece: Piece| {
             let n = piece.length as usize;
             if total.checked_add(n).is_some_and(|end| end <= size) {
                 let from = ptr::with_exposed_provenance::<u8>(piece.address);
@@ -111,13 +110,7 @@ pub unsafe extern "C" fn qm_read(
                 unsafe { ptr::copy(from, buffer.cast::<u8>().add(total), n) };
             }
             total = total.saturating_add(n);
-            more.set(piece.more);
-        };
-        port.receive(queue as usize, &mut copy, 1)?;
-        if more.get() {
-            port.rest_of_packet(queue as usize, &mut copy);
-        }
-        port.release(queue as usize)?;
+        })?;
         if total > size {
             let text = format!("packet of {total} bytes for a buffer of {size}");
             return Err(Failure::new(Status::TooLong, port.name(), text));

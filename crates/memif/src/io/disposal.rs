@@ -4,15 +4,16 @@
 //! emptied first, and so is what is found in it. What is left are files in user space, whose servers may let every close wait.
 
 use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, SocketFlags,
-    SocketType, accept_with, recvmsg, shutdown, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, SocketFlags, SocketType,
+    accept_with, recvmsg, shutdown, sockopt,
 };
 use rustix::process::{Resource, getrlimit};
+
+use super::ancillary;
 
 /// As many descriptors as the kernel lets one message have: what there is no space for it closes itself, in the thread that asks.
 pub(super) const FDS: usize = 253;
@@ -55,14 +56,12 @@ fn dispose_at(fd: OwnedFd, depth: usize) {
 }
 
 fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(at_once()))];
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut space = ancillary::space(at_once());
     // Streams have no empty messages, and their end, unlike that of others, comes with credentials, too.
     let is_stream = sockopt::socket_type(socket) == Ok(SocketType::STREAM);
     let mut errors = 0;
     while errors <= 1 {
-        // Credentials tell an empty message from the end. Not while it is taken: those of a message that was sent before they were asked for
-        // are of process 0, and rustix knows no such process.
+        // Credentials tell an empty message from the end. Each time, since whoever still has the socket can say that he wants none.
         let _ = sockopt::set_socket_passcred(socket, true);
         let found = recvmsg(
             socket,
@@ -70,7 +69,6 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
             &mut RecvAncillaryBuffer::default(),
             RecvFlags::DONTWAIT | RecvFlags::PEEK,
         );
-        let _ = sockopt::set_socket_passcred(socket, false);
         match found {
             Ok(next) if next.bytes == 0 && (is_stream || !next.flags.contains(ReturnFlags::CTRUNC)) => return,
             Ok(_) => {}
@@ -80,15 +78,9 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
                 continue;
             }
         }
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        if recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags).is_err() {
-            errors += 1;
-            continue;
-        }
-        for ancillary in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                rights.for_each(|fd| dispose_at(fd, depth));
-            }
+        match ancillary::take(socket, &mut space) {
+            Ok(fds) => fds.into_iter().for_each(|fd| dispose_at(fd, depth)),
+            Err(_) => errors += 1,
         }
     }
 }
@@ -96,6 +88,7 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
 #[cfg(test)]
 mod tests {
     use std::io::{IoSlice, Write};
+    use std::mem::MaybeUninit;
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
@@ -148,9 +141,9 @@ mod tests {
         dispose(inner);
     }
 
-    /// Sent before credentials were asked for, a message has those of process 0: none may come with it.
+    /// Sent before credentials were asked for, a message has those of process 0, which is none.
     #[test]
-    fn messages_are_taken_without_credentials() {
+    fn messages_of_nobody_are_taken() {
         let (ours, theirs) = pair();
         let (read_end, write_end) = rustix::pipe::pipe().unwrap();
         for fds in [&[][..], &[write_end.as_fd()]] {
@@ -160,7 +153,6 @@ mod tests {
         drop(write_end);
         empty(ours.as_fd());
         assert_eq!(rustix::io::read(&read_end, &mut [0; 1]), Ok(0), "all are taken");
-        assert_eq!(sockopt::socket_passcred(&ours), Ok(false));
     }
 
     /// The end of each kind of socket looks different. A test that doesn't end has failed.

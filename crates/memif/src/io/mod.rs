@@ -6,6 +6,7 @@
 
 mod address;
 mod admission;
+mod ancillary;
 mod channel;
 mod client;
 mod conversation;

@@ -1,4 +1,4 @@
-//! The rings in shared memory: the data path of memif, and the only part of this crate with `unsafe`.
+//! The rings in shared memory: the data path of memif, and but for `io::ancillary` the only part of this crate with `unsafe`.
 //!
 //! | file | what |
 //! |---|---|

@@ -94,6 +94,7 @@ impl core::fmt::Debug for Flags {
             (Self::FROM_BVI, "from-bvi"),
             (Self::FRAGMENT, "fragment"),
             (Self::ENCAPSULATED, "encapsulated"),
+            (Self::MAY_BE_CUT, "may-be-cut"),
         ];
         f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
     }
@@ -226,5 +227,18 @@ impl Meta {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_has_a_name() {
+        for bit in 0..7 {
+            let shown = format!("{:?}", Flags(1 << bit));
+            assert!(shown.len() > 4, "flag {bit} is shown as {shown}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rustix::fs::{
-    FileType, SealFlags, SeekFrom, Stat, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, seek,
+    FileType, SealFlags, SeekFrom, Stat, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, seek,
 };
 use rustix::io::Errno;
 #[cfg(not(miri))]
@@ -146,17 +146,19 @@ impl Region {
         let page = page_size(&fd).map_err(failed("fstatfs"))?;
         let mut region = Self::map_file(fd, claimed_size, page).map_err(failed("mmap"))?;
         let kept = seals == SealPolicy::Require;
+        let mut counts = true;
         if kept {
             region.keep_pages().map_err(|_| RegionError::Unsealable)?;
+            counts = region.drop_behind_end().is_ok();
         }
         // What is there now stays, where it is kept.
         let stat = fstat(&region.fd).map_err(failed("fstat"))?;
-        let holes = has_holes(&region.fd, &stat, page, claimed_size);
+        let holes = !counts || has_holes(&region.fd, &stat, page, claimed_size);
         // Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
         // megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so. Where that can't be had, what the
-        // peer frees is made anew by us.
+        // peer frees is made anew by us, but for what is kept.
         let forbid = || punched::forbid(region.base.as_ptr() as usize, region.mapped).is_ok();
-        let no_holes = (kept && !holes) || ((!holes || region.huge()) && forbid());
+        let no_holes = ((!holes || region.huge()) && forbid()) || (kept && !holes);
         if holes && !no_holes {
             let most = most.checked_next_multiple_of(region.page).unwrap_or(u64::MAX);
             region.entry = Some(account.enter(region.mapped as u64, most)?);
@@ -222,6 +224,12 @@ impl Region {
             Err(Errno::PERM) if fcntl_get_seals(&self.fd)?.contains(seals) => Ok(()),
             added => added,
         }
+    }
+
+    /// Frees what the file has behind its end, which would be counted in the place of holes. Where it is sealed against growing, nothing comes there again,
+    /// and the size that it has is one that it may be given.
+    fn drop_behind_end(&self) -> Result<(), Errno> {
+        ftruncate(&self.fd, u64::try_from(fstat(&self.fd)?.st_size).unwrap_or(0))
     }
 
     /// Seals the file against further seals: for memory that several map, one after the other. One that [kept its

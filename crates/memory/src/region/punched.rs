@@ -84,9 +84,11 @@ mod tests {
     use std::io::Write as _;
     use std::sync::Arc;
 
-    use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+    use rustix::fs::{
+        FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+    };
 
-    use super::super::{Region, RegionTable, SealPolicy};
+    use super::super::{Account, Region, RegionError, RegionTable, SealPolicy};
     use super::*;
 
     const SIZE: u64 = 1 << 20;
@@ -142,6 +144,22 @@ mod tests {
 
     #[test]
     fn pages_behind_the_end_of_a_file_hide_no_holes() {
+        // Where they are kept from coming again, there is no need to notice.
+        let (account, behind) = (Arc::new(Account::default()), FallocateFlags::KEEP_SIZE);
+        for (most, refused) in [(SIZE - 4096, true), (SIZE, false)] {
+            let fd = memfd_create("peer", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&fd, SIZE).unwrap();
+            fallocate(&fd, FallocateFlags::empty(), 0, 8192).unwrap();
+            fallocate(&fd, behind, SIZE, SIZE).unwrap();
+            fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+            let mapped = Region::map_on(fd.try_clone().unwrap(), SIZE, SealPolicy::Require, &account, most);
+            match &mapped {
+                Err(error) => assert!(refused && matches!(error, RegionError::Holes { .. }), "{error}"),
+                Ok(_) => assert_eq!((refused, account.bytes()), (false, SIZE)),
+            }
+            assert_eq!(blocks(&fd), 8192 / 512);
+            assert_eq!(fallocate(&fd, behind, SIZE, SIZE), Err(Errno::PERM));
+        }
         if left_out() {
             return;
         }

@@ -189,23 +189,23 @@ func MapRegion(file *os.File, claimed uint64, which PeerMemory, account *Account
 
 // settleHoles sees to it that a peer's region has no holes, and gets none, that we would pay for beyond what is on the account.
 func (r *Region) settleHoles(keep bool, page uint64, account *Account, most uint64) error {
-	fd := int(r.file.Fd())
+	fd, counts := int(r.file.Fd()), true
 	if keep {
 		if err := r.KeepPages(); err != nil {
 			return err
 		}
+		counts = dropBehindEnd(fd) == nil
 	}
 	// Seals before holes: what is there now stays.
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return fmt.Errorf("fstat: %w", err)
 	}
-	holes, isHuge := hasHoles(fd, &stat, r.size, page), page > uint64(os.Getpagesize())
+	holes, isHuge := !counts || hasHoles(fd, &stat, r.size, page), page > uint64(os.Getpagesize())
 	// Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
-	// megabytes would have to be cleared for a packet. Where one without holes isn't sealed, all is the peer's and stays so; if that can't be
-	// had, what the peer frees is made anew by us.
-	forbid := holes && isHuge || !holes && !keep
-	if forbid && forbidHoles(r.bytes) == nil || !holes {
+	// megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so; if that can't be had, what the peer
+	// frees is made anew by us, but for what is sealed.
+	if (isHuge || !holes) && forbidHoles(r.bytes) == nil || !holes {
 		return nil
 	}
 	if err := account.enter(roundUp(r.size, page), max(roundUp(most, page), most)); err != nil {
@@ -213,6 +213,16 @@ func (r *Region) settleHoles(keep bool, page uint64, account *Account, most uint
 	}
 	r.account = account
 	return nil
+}
+
+// dropBehindEnd frees what a file has behind its end, which would be counted in the place of holes. Where it is sealed against growing, nothing
+// comes there again, and the size that it has is one that it may be given.
+func dropBehindEnd(fd int) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	return unix.Ftruncate(fd, stat.Size)
 }
 
 func mapFile(file *os.File, size, page uint64) (*Region, error) {

@@ -35,6 +35,28 @@ func TestPagesOfHugeMemoryStay(t *testing.T) {
 	}
 }
 
+// Pages behind the end of a file make up for none that it should have before.
+func TestPagesBehindTheEndHideNoHoles(t *testing.T) {
+	const size, behind = 64 << 10, unix.FALLOC_FL_KEEP_SIZE
+	file, account := memory(t, size, 0), new(Account)
+	defer file.Close()
+	fd := int(file.Fd())
+	if err := unix.Fallocate(fd, behind, size, size); err != nil {
+		t.Fatal(err)
+	}
+	region, err := MapRegion(file, size, SealedMemory, account, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer region.Close()
+	if account.Bytes() != size {
+		t.Errorf("%d bytes are on the account", account.Bytes())
+	}
+	if err := unix.Fallocate(fd, behind, size, size); err != unix.EPERM {
+		t.Error("allocated again:", err)
+	}
+}
+
 // A peer that punches while its region is mapped: what it has punched by then is on the account, and nothing comes later. When that is, and how
 // near to the seal, is tried.
 func TestHoleIsPunchedDuringTheHandshake(t *testing.T) {
