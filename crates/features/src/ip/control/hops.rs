@@ -5,7 +5,7 @@ use super::error::ForwardingError;
 use crate::ip::{NextHop, NextHopKind, NextHops};
 use crate::port_split::SplitHop;
 use graph::publish::Publisher;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tables::fib::NextHopId;
 
 /// All next hops. Ids given up rest until no worker can meet them any more.
@@ -106,17 +106,34 @@ impl Hops {
         self.released.push(id);
     }
 
-    /// No FIB holds a released id any more: they may be used again once every worker has passed a boundary.
-    pub(super) fn rest(&mut self, publisher: &Publisher) {
-        self.adjacencies.rest(publisher);
-        if self.released.is_empty() {
+    /// No FIB holds a released id any more, but those of `held`: the others may be used again once every worker has passed a
+    /// boundary.
+    pub(super) fn rest(&mut self, publisher: &Publisher, held: &BTreeSet<u32>) {
+        let released = core::mem::take(&mut self.released);
+        let held = self.with_ways(released.iter().copied().filter(|id| held.contains(id)));
+        let (held, free): (Vec<u32>, Vec<u32>) = released.into_iter().partition(|id| held.contains(id));
+        let counted = held.iter().map(|id| self.get(*id).adjacency).collect();
+        self.adjacencies.rest(publisher, &counted);
+        self.released = held;
+        if free.is_empty() {
             return;
         }
-        for id in &self.released {
+        for id in &free {
             self.groups.remove(id);
             self.splits.remove(id);
         }
-        self.resting.push_back((publisher.mark(), core::mem::take(&mut self.released)));
+        self.resting.push_back((publisher.mark(), free));
+    }
+
+    /// These next hops, and those that groups and port splits among them lead to.
+    fn with_ways(&self, ids: impl Iterator<Item = u32>) -> BTreeSet<u32> {
+        let mut all = BTreeSet::new();
+        for id in ids {
+            all.insert(id);
+            all.extend(self.groups.get(&id).into_iter().flatten().map(|member| member.0));
+            all.extend(self.splits.get(&id).into_iter().flat_map(|split| [split.matching, split.others]));
+        }
+        all
     }
 
     /// Makes ids usable that no worker can meet any more. Returns whether some still rest.
