@@ -8,14 +8,23 @@ use graph::publish::Publisher;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tables::fib::NextHopId;
 
+/// What a group leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Its buckets, a power of two.
+    pub(super) buckets: Vec<NextHopId>,
+    /// Members that have none of them.
+    pub(super) idle: Vec<NextHopId>,
+}
+
 /// All next hops. Ids given up rest until no worker can meet them any more.
 #[derive(Debug)]
 pub(super) struct Hops {
     list: Vec<NextHop>,
     /// Whom they lead to.
     pub(super) adjacencies: Adjacencies,
-    /// Buckets of the groups, by the group's id.
-    groups: BTreeMap<u32, Vec<NextHopId>>,
+    /// The groups, by their id.
+    groups: BTreeMap<u32, Group>,
     /// What port splits lead to, by the split's id.
     splits: BTreeMap<u32, SplitHop>,
     free: Vec<u32>,
@@ -72,11 +81,11 @@ impl Hops {
         self.replace(id, hop);
     }
 
-    /// Makes a next hop a group of these buckets, a power of two.
-    pub(super) fn set_group(&mut self, id: u32, buckets: Vec<NextHopId>) {
-        let mask = buckets.len().saturating_sub(1) as u16;
-        if self.groups.get(&id) != Some(&buckets) {
-            self.groups.insert(id, buckets);
+    /// Makes a next hop a group.
+    pub(super) fn set_group(&mut self, id: u32, group: Group) {
+        let mask = group.buckets.len().saturating_sub(1) as u16;
+        if self.groups.get(&id) != Some(&group) {
+            self.groups.insert(id, group);
             self.changed = true;
         }
         self.replace(id, NextHop { kind: NextHopKind::Group, bucket_mask: mask, ..NextHop::default() });
@@ -130,7 +139,9 @@ impl Hops {
         let mut all = BTreeSet::new();
         for id in ids {
             all.insert(id);
-            all.extend(self.groups.get(&id).into_iter().flatten().map(|member| member.0));
+            let members =
+                self.groups.get(&id).into_iter().flat_map(|group| group.buckets.iter().chain(&group.idle));
+            all.extend(members.map(|member| member.0));
             all.extend(self.splits.get(&id).into_iter().flat_map(|split| [split.matching, split.others]));
         }
         all
@@ -155,9 +166,12 @@ impl Hops {
         }
         let (list, tallies) = (self.list.clone(), self.adjacencies.tallies());
         let mut part = NextHops { list, tallies, ..NextHops::default() };
-        for (id, buckets) in &self.groups {
+        for (id, Group { buckets, idle }) in &self.groups {
             if let Some(group) = part.list.get_mut(*id as usize) {
                 group.first_bucket = part.buckets.len() as u32;
+                if !idle.is_empty() {
+                    part.idle.insert(group.first_bucket, idle.iter().map(|id| id.0).collect());
+                }
                 part.buckets.extend(buckets.iter().map(|id| id.0));
             }
         }

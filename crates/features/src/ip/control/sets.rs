@@ -1,7 +1,7 @@
 //! Path sets: what routes lead to, shared by all routes that lead to the same.
 
 use super::error::ForwardingError;
-use super::hops::Hops;
+use super::hops::{Group, Hops};
 use super::links::Links;
 use super::route::{Path, Pending, RouteState, Via};
 use super::splits::{Rules, rule_of};
@@ -284,7 +284,10 @@ impl Sets {
             Ok(buckets) => {
                 set.state = RouteState::Active;
                 set.buckets.clone_from(&buckets);
-                world.hops.set_group(set.hop, buckets);
+                let held: BTreeSet<u32> = buckets.iter().map(|id| id.0).collect();
+                let ids = active.iter().map(|member| member.id);
+                let idle = ids.filter(|id| !held.contains(&id.0)).collect();
+                world.hops.set_group(set.hop, Group { buckets, idle });
             }
             Err(_) => {
                 if let Some(state) = first {
