@@ -2,7 +2,7 @@
 
 use super::choice::{self, Match, Splits};
 use super::split::{SplitHop, WithoutPeer};
-use crate::interface::{Interfaces, Layer2};
+use crate::interface::Interfaces;
 use crate::ip::{NextHopKind, NextHops};
 use crate::tiered::{self, Tiered};
 use core::fmt;
@@ -105,12 +105,11 @@ impl<F: Splits> Steer<F> {
         Some(Fork { id, split, others: Way::of(hops, split.others), matching: there.then_some(matching) })
     }
 
-    /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below.
+    /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below; who is at the other side of a bridge or
+    /// tunnel isn't known here.
     fn is_connected(&self, ctx: &mut Ctx<'_>, interface: IfIndex) -> bool {
-        let entry = ctx.tables.get(self.interfaces).get(interface);
-        let bvi = matches!(entry.layer2, Layer2::Bridge { bvi: true, .. });
-        let below = entry.vlan.map_or(interface, |(parent, _)| parent);
-        bvi || ctx.ports.get(below).is_some()
+        let carrier = ctx.tables.get(self.interfaces).carrier(interface);
+        carrier.is_none_or(|carrier| ctx.ports.get(carrier).is_some())
     }
 }
 
