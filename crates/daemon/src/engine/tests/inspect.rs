@@ -1,8 +1,10 @@
 //! What is said of packets and routes, beside what workers do with them.
 
-use api::v1::{ExplainRequest, ExplainResponse, ExplainVerdict};
+use api::v1::{ExplainRequest, ExplainResponse, ExplainVerdict, FibPath};
 
 use super::*;
+use crate::dataplane::{FibQuery, FibSelection};
+use crate::model::Name;
 
 /// A host on `in`, a pod behind `tun` with a memif for some ports beside it, and all else by `tun`.
 fn lab(without_peer: &str) -> (Lab, String) {
@@ -37,6 +39,18 @@ impl Lab {
             ..ExplainRequest::default()
         };
         self.look.explain(&request).unwrap()
+    }
+
+    fn paths(&self, prefix: &str) -> Vec<FibPath> {
+        let selection = FibSelection::Exact(prefix.parse().unwrap());
+        let query = FibQuery { vrf: Name::new("default").unwrap(), selection };
+        let mut all = Vec::new();
+        let each = &mut |entry: api::v1::FibEntry| {
+            all.extend(entry.paths);
+            true
+        };
+        self.look.fib(&query, each).unwrap();
+        all
     }
 }
 
@@ -115,4 +129,70 @@ fn addresses_that_are_not_routed_are_explained_as_such() {
             _ => assert_eq!(found(&answer, node), ""),
         }
     }
+}
+
+#[test]
+fn each_next_hop_of_a_route_is_shown_as_it_is() {
+    let (mut lab, _) = lab("");
+    let down = |name: &str, net: u8, up: bool| {
+        format!(
+            "[[interface]]\nname = \"{name}\"\nsink = {{}}\nadmin_up = {up}\naddresses = [\"10.{net}.0.1/24\"]\n"
+        )
+    };
+    let hops = "[[route]]\nprefix = \"10.5.0.0/16\"\nnext_hops = [{ address = \"10.0.0.2\", interface = \"in\" }, \
+                { address = \"10.6.0.2\", interface = \"b\" }, { address = \"10.7.0.2\", interface = \"c\" }]\n";
+    lab.apply(&(down("b", 6, true) + &down("c", 7, true) + hops));
+    let states = |lab: &Lab, prefix| {
+        let paths = lab.paths(prefix);
+        paths.into_iter().map(|path| (path.interface, path.resolved, path.detail)).collect::<Vec<_>>()
+    };
+    let at = |name: &str, resolved, detail: &str| (name.to_owned(), resolved, detail.to_owned());
+    eventually(|| states(&lab, "10.5.0.0/16").iter().all(|(_, resolved, _)| *resolved).then_some(()));
+    let config = |toml: &str| ApplyRequest {
+        upserts: Some(read_config(toml, Format::Toml).unwrap()),
+        ..ApplyRequest::default()
+    };
+    lab.controller.apply(&config(&down("b", 6, false))).unwrap();
+    let pending = |lab: &Lab, name| {
+        let index = lab.look.shared.directory.get().registry.find(name).unwrap();
+        format!("pending: interface {index} is down")
+    };
+    let b = pending(&lab, "b");
+    eventually(|| states(&lab, "10.5.0.0/16").iter().any(|(_, resolved, _)| !resolved).then_some(()));
+    let expected = [at("in", true, ""), at("b", false, &b), at("c", true, "")];
+    let mut shown = states(&lab, "10.5.0.0/16");
+    shown.sort();
+    let sorted = |mut all: Vec<_>| {
+        all.sort();
+        all
+    };
+    assert_eq!(shown, sorted(expected.to_vec()));
+    // A split's ways likewise.
+    let split = "[[route]]\nprefix = \"10.8.0.0/16\"\nnext_hops = [{ interface = \"in\" }]\n\
+                 [route.port_split]\nports = [\"tcp:80\"]\nnext_hop = { interface = \"b\", address = \"10.8.0.1\" }\n";
+    let split = split.replace("10.8.0.0/16", "10.8.0.1/32");
+    lab.controller.apply(&config(&split)).unwrap();
+    let split = eventually(|| Some(states(&lab, "10.8.0.1/32")).filter(|paths| paths.len() == 2));
+    let ports = format!("tcp:80, {b}");
+    assert_eq!(split, [at("b", false, &ports), at("in", true, "other ports")]);
+}
+
+#[test]
+fn each_route_is_shown_once_and_in_order() {
+    let mut lab = Lab::new();
+    let routes = (0..1500).rev().map(|n| {
+        let net = format!("10.{}.{}.0/24", n >> 8, n & 255);
+        format!("[[route]]\nprefix = \"{net}\"\naction = \"blackhole\"\n")
+    });
+    lab.apply(&routes.collect::<String>());
+    let query = FibQuery { vrf: Name::new("default").unwrap(), selection: FibSelection::All };
+    let mut all = Vec::new();
+    let each = &mut |entry: api::v1::FibEntry| {
+        all.push(entry.prefix.parse::<ipnet::IpNet>().unwrap());
+        true
+    };
+    lab.look.fib(&query, each).unwrap();
+    assert!(all.is_sorted() && all.len() > 1500, "{all:?}");
+    let unique: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(unique.len(), all.len());
 }

@@ -81,6 +81,17 @@ impl Sets {
         members.collect()
     }
 
+    /// What a set's paths lead to, each with whether it does by itself; of a port split, its ways.
+    pub(super) fn states(&self, id: SetId) -> Vec<(Path, RouteState)> {
+        let Some(set) = self.get(id) else { return Vec::new() };
+        let members = set.members.iter().filter_map(|member| self.get(*member)).map(|member| member.state);
+        match rule_of(&set.paths) {
+            Some(_) => self.ways(&set.paths).into_iter().map(Path::from).zip(members).collect(),
+            None if set.members.is_empty() => set.paths.iter().map(|path| (*path, set.state)).collect(),
+            None => set.paths.iter().copied().zip(members).collect(),
+        }
+    }
+
     /// The next-hop id of a set that leads somewhere.
     pub(super) fn active(&self, id: SetId) -> Option<u32> {
         self.get(id).filter(|set| set.state == RouteState::Active).map(|set| set.hop)
