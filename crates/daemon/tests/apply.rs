@@ -114,6 +114,33 @@ fn objects_wait_by_name_for_what_they_stand_on() {
     assert_eq!(world.interfaces(), ["pod-a", "pod-a.100", "pod-b"]);
 }
 
+/// Of routes outside of the batch that an interface moves, those are told of that fit, however many the batch has itself, and the others are counted.
+#[test]
+fn routes_that_move_are_listed_or_counted() {
+    const LISTED: usize = 10_000;
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    let route = |net: u8, n: usize| {
+        let prefix = format!("{net}.{}.{}.0/24", n >> 8, n & 255);
+        format!("[[route]]\nprefix = \"{prefix}\"\nnext_hops = [{{ interface = \"x\" }}]\n")
+    };
+    let routes = |net, count| (0..count).map(|n| route(net, n)).collect::<String>();
+    let interface = "[[interface]]\nname = \"x\"\nmemif = { socket = \"@x\" }\n";
+    let counts = apply(&mut controller, &upserts(&routes(20, 5))).counts.unwrap();
+    assert_eq!((counts.applied, counts.pending), (0, 5));
+    let response = apply(&mut controller, &upserts(&(interface.to_owned() + &routes(30, LISTED))));
+    assert_eq!(
+        (response.results.len(), response.left_out),
+        (5, 0),
+        "those of the batch say no more than applied"
+    );
+    let told = response.results.iter().filter_map(|result| result.object.clone());
+    assert!(told.map(|object| object.name).all(|name| name.contains("20.0.")), "{:?}", response.results[0]);
+    let gone = deletes(&[(Kind::Interface, "x")]);
+    let response = apply(&mut controller, &gone);
+    assert_eq!((response.results.len(), response.left_out), (LISTED, 6), "one of them is the interface");
+}
+
 #[test]
 fn what_loses_its_ground_waits_again() {
     let (directory, world) = (tempfile::tempdir().unwrap(), World::default());

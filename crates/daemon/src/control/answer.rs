@@ -1,7 +1,5 @@
 //! The answer to a batch.
 
-use std::collections::BTreeSet;
-
 use api::v1::{
     Applied, ApplyCounts, ApplyRequest, ApplyResponse, Change, ObjectResult, Pending, Wait,
     object_result::Outcome,
@@ -93,11 +91,15 @@ impl<'a> Answer<'a> {
         let counts = self.response.counts.get_or_insert_default();
         counts.unchanged = undo.unchanged;
         counts.deleted = undo.deleted;
-        for (key, standing) in changed_standings(model, before, after, moved) {
+        // Those of the batch have been told of, and there may be as many of them as are listed at all.
+        let moved = moved.iter().filter(|route| !batch.contains_route(route));
+        let (changed, more) = changed_standings(model, before, after, moved);
+        for (key, standing) in changed {
             if !batch.contains(&key) {
                 self.push(&key, &standing);
             }
         }
+        self.response.left_out += more.count() as u64;
     }
 
     pub(super) fn finish(mut self, generation: u64) -> ApplyResponse {
@@ -123,13 +125,18 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Objects that exist and stand elsewhere than before, ordered; of the routes only `moved` are looked at.
-pub(super) fn changed_standings(
-    model: &Model,
-    before: &Readiness,
-    after: &Readiness,
-    moved: &[RouteKey],
-) -> Vec<(Key, Standing)> {
+/// Objects that exist and stand elsewhere than before, ordered; of the routes only `moved` are looked at, each of which is there once. More routes than are
+/// listed come by themselves.
+pub(super) fn changed_standings<'a>(
+    model: &'a Model,
+    before: &'a Readiness,
+    after: &'a Readiness,
+    moved: impl Iterator<Item = &'a RouteKey>,
+) -> (Vec<(Key, Standing)>, impl Iterator<Item = (Key, Standing)>) {
+    let changed = |key: Key| {
+        let standing = after.standing(model, &key)?;
+        (before.standing(model, &key).as_ref() != Some(&standing)).then_some((key, standing))
+    };
     let others = (model.vrfs.keys().cloned().map(Key::Vrf))
         .chain(model.bridges.keys().cloned().map(Key::Bridge))
         .chain(model.interfaces.keys().cloned().map(Key::Interface))
@@ -141,18 +148,11 @@ pub(super) fn changed_standings(
         .chain(model.acls.keys().cloned().map(Key::Acl))
         .chain(model.address_sets.keys().cloned().map(Key::AddressSet))
         .chain(model.endpoints.keys().cloned().map(Key::Endpoint));
-    let mut changed = others
-        .filter_map(|key| {
-            let standing = after.standing(model, &key)?;
-            (before.standing(model, &key).as_ref() != Some(&standing)).then_some((key, standing))
-        })
-        .collect::<Vec<_>>();
+    let mut list: Vec<_> = others.filter_map(changed).collect();
     // More than this nobody reads one by one.
-    let moved = moved.iter().take(MAX_LISTED).collect::<BTreeSet<_>>();
-    changed.extend(moved.into_iter().filter_map(|route| {
-        let key = Key::Route(route.clone());
-        let standing = after.standing(model, &key)?;
-        (before.standing(model, &key).as_ref() != Some(&standing)).then_some((key, standing))
-    }));
-    changed
+    let mut routes = moved.cloned().map(Key::Route).filter_map(changed);
+    let mut listed: Vec<_> = routes.by_ref().take(MAX_LISTED).collect();
+    listed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    list.extend(listed);
+    (list, routes)
 }

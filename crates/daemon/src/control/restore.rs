@@ -105,9 +105,8 @@ impl Controller {
             return;
         }
         let mut keys = undo.changed().take(MAX_LISTED).collect::<std::collections::BTreeSet<_>>();
-        keys.extend(
-            changed_standings(&self.model, before, &self.readiness, moved).into_iter().map(|(key, _)| key),
-        );
+        let (changed, _) = changed_standings(&self.model, before, &self.readiness, moved.iter());
+        keys.extend(changed.into_iter().map(|(key, _)| key));
         let timestamp_ns = now_ns();
         let generation = self.model.generation;
         for key in &keys {

@@ -1,6 +1,7 @@
 //! What only shows where one can hold the engine's locks, or be late on purpose.
 
 mod batches;
+mod inspect;
 mod watchdog;
 
 use std::time::{Duration, Instant};

@@ -153,9 +153,14 @@ impl Batch {
     /// Whether it puts this object in or takes it out by name.
     pub fn contains(&self, key: &Key) -> bool {
         match key {
-            Key::Route(route) => self.routes_named.contains(route),
+            Key::Route(route) => self.contains_route(route),
             _ => self.named.contains(key),
         }
+    }
+
+    /// The same of a route.
+    pub fn contains_route(&self, route: &RouteKey) -> bool {
+        self.routes_named.contains(route)
     }
 
     /// Whether it contains any of these.

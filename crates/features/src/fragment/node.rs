@@ -7,7 +7,7 @@ use crate::ip::{Lane, NextHops, has_headroom};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{HEAD_AREA, Meta, Offload, Packets, SlotId};
+use graph::packet::{Meta, Offload, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeContext};
 
@@ -124,7 +124,7 @@ impl<F: Cuts> Fragment<F> {
             let target = if last { slot } else { ctx.packets.take(whole.rx_if).map_err(|_| Drop::NoSlot)? };
             let bytes = F::of_fragment(&mut headers, from, to, !last);
             let head = in_head.get(from..to.min(in_head.len())).unwrap_or_default();
-            write_head(ctx.packets, target, &whole, bytes, head);
+            write_head(ctx.packets, target, &whole, bytes, head).ok_or(Drop::BadPacket)?;
             let body = (from.max(in_head.len()) - in_head.len(), (to - from) - head.len());
             ctx.packets.share_body(slot, target, body.0 as u32, body.1 as u32);
             let (meta, area) = ctx.packets.parts_mut(target);
@@ -144,19 +144,46 @@ impl<F: Cuts> Fragment<F> {
 }
 
 /// Writes a fragment's headers and the part of its payload that lies in the head, where the whole packet's header lay,
-/// and what else is known of the whole packet.
-fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8], payload: &[u8]) {
+/// and what else is known of the whole packet. `None`: there is no room for them, as headers grow by one of the fragment's own.
+fn write_head(
+    packets: &mut Packets,
+    target: SlotId,
+    whole: &Meta,
+    header: &[u8],
+    payload: &[u8],
+) -> Option<()> {
     let (meta, area) = packets.parts_mut(target);
     let start = whole.data as usize;
-    let middle = start + header.len();
-    let end = middle + payload.len();
-    if let Some(room) = area.get_mut(start..end) {
-        let (first, second) = room.split_at_mut(header.len());
-        first.copy_from_slice(header);
-        second.copy_from_slice(payload);
-    }
-    (meta.data, meta.end, meta.l2, meta.l3) = (whole.data, end.min(HEAD_AREA) as u16, whole.data, whole.data);
+    let end = start + header.len() + payload.len();
+    let (first, second) = area.get_mut(start..end)?.split_at_mut_checked(header.len())?;
+    first.copy_from_slice(header);
+    second.copy_from_slice(payload);
+    (meta.data, meta.end, meta.l2, meta.l3) = (whole.data, end as u16, whole.data, whole.data);
     meta.l4 = 0;
     (meta.table, meta.next_hop, meta.flow_hash) = (whole.table, whole.next_hop, whole.flow_hash);
     (meta.flags, meta.offload, meta.trace) = (whole.flags, Offload::default(), whole.trace);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use graph::packet::HEAD_AREA;
+
+    #[test]
+    fn a_head_that_its_headers_leave_no_room_for_is_refused() {
+        let mut packets = Packets::new();
+        let slot = packets.take(1).unwrap();
+        let before = *packets.meta(slot);
+        let room = HEAD_AREA - usize::from(before.data);
+        for (headers, len, fits) in [(48, room - 48, true), (48, room - 47, false), (room + 1, 0, false)] {
+            let (headers, payload) = (vec![7; headers], vec![9; len]);
+            let written = write_head(&mut packets, slot, &before, &headers, &payload);
+            assert_eq!(written.is_some(), fits, "{len}");
+            if fits {
+                assert_eq!(packets.head(slot), [headers, payload].concat());
+            }
+        }
+        assert_eq!(usize::from(packets.meta(slot).end), HEAD_AREA, "as the last that fits has left it");
+    }
 }

@@ -184,6 +184,17 @@ impl Interfaces {
         open.find(|(_, interface)| interface.vrf == vrf)
     }
 
+    /// The interface by whose queues packets leave that are sent by `index`: its own, or those of the one below. `None`: it needs nobody's, since it leads into a
+    /// bridge or a tunnel.
+    #[must_use]
+    pub fn carrier(&self, index: IfIndex) -> Option<IfIndex> {
+        let below = self.get(index).vlan.map_or(index, |(parent, _)| parent);
+        let inside = |interface: &Interface| {
+            matches!(interface.layer2, Layer2::Bridge { bvi: true, .. }) || interface.tunnel.is_some()
+        };
+        (!inside(self.get(index)) && !inside(self.get(below))).then_some(below)
+    }
+
     /// All that exist, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (IfIndex, &Interface)> {
         self.list

@@ -43,7 +43,7 @@ impl Followed {
     }
 }
 
-/// Where a packet goes that is looked up in VRF `table`. Of a port split, the port alone decides: flows that it remembers aren't known here.
+/// Where the look-up of a packet in VRF `table` ends: at a way out, at us, or at a port split, which [decides](crate::port_split::decide) then.
 ///
 /// # Errors
 /// The drop reason of the lookup, where it goes nowhere.
@@ -80,18 +80,15 @@ pub fn follow(
                     return Err(dropped(Drop::LinkLocal));
                 }
             }
-            NextHopKind::PortSplit => {
-                let Some(split) = hops.split(hop) else { return Err(dropped(Drop::Unhandled)) };
-                let matches = split.split.has(packet.protocol, packet.ends[1].1);
-                id = if matches { split.matching } else { split.others };
-            }
             NextHopKind::NoRoute => return Err(dropped(Drop::NoRoute)),
             NextHopKind::Blackhole => return Err(dropped(Drop::Blackhole)),
             NextHopKind::Unreachable => return Err(dropped(Drop::Unreachable)),
             NextHopKind::Prohibit => return Err(dropped(Drop::Prohibited)),
-            NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Local | NextHopKind::Resolve => {
-                return Ok(*hop);
-            }
+            NextHopKind::Rewrite
+            | NextHopKind::Glean
+            | NextHopKind::Local
+            | NextHopKind::Resolve
+            | NextHopKind::PortSplit => return Ok(*hop),
         }
     }
     Err(dropped(Drop::Loop))

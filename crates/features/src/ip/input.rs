@@ -5,8 +5,10 @@ use super::arrival::Arrival;
 use super::family::Family;
 use crate::interface::Interfaces;
 use crate::tiered::{self, Tiered};
+use crate::{ip4, ip6};
 use core::fmt;
 use core::marker::PhantomData;
+use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key;
@@ -14,6 +16,28 @@ use graph::simd::Simd;
 use graph::{Ctx, Frame, Node, NodeContext};
 use wire::Header;
 use wire::describe::Describe;
+
+/// What becomes of a packet by its addresses alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// It goes along the arc.
+    Routed,
+    /// It is for all on its link, and goes no further.
+    Local,
+    /// It is dropped, for this reason of the node's.
+    Dropped(&'static str),
+}
+
+/// What `ip4-input` or `ip6-input` makes of an ordinary packet with these addresses, for whoever asks about one that isn't there.
+#[must_use]
+pub fn arrives(source: IpAddr, destination: IpAddr) -> Arrived {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => ip4::arrives(source, destination),
+        (IpAddr::V6(source), IpAddr::V6(destination)) => ip6::arrives(source, destination),
+        // No packet has both.
+        _ => Arrived::Routed,
+    }
+}
 
 /// What is asked of a header of this IP version before it is believed.
 pub(crate) trait Arrives: Family {

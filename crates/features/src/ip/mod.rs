@@ -23,6 +23,7 @@ pub use adjacency::{Tallies, Tally, Traffic};
 pub(crate) use arrival::Arrival;
 pub use fibs::{Fibs, VrfTables};
 pub use follow::{Followed, follow};
+pub use input::{Arrived, arrives};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len, segment_len_at};

@@ -5,6 +5,7 @@ use crate::port_split::SplitHop;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
+use std::collections::BTreeMap;
 
 /// Longest header a next hop can prepend: Ethernet and two VLAN tags.
 pub const MAX_REWRITE: usize = 22;
@@ -126,6 +127,8 @@ pub struct NextHops {
     pub list: Vec<NextHop>,
     /// Ids of the members of all groups, in blocks of a power of two.
     pub buckets: Vec<u32>,
+    /// Ids of members whose weight gives them no bucket, by their group's first bucket: nothing goes that way, but packets may come from there.
+    pub idle: BTreeMap<u32, Vec<u32>>,
     /// What port splits lead to.
     pub splits: Vec<SplitHop>,
     /// What has been sent, by adjacency.
@@ -135,7 +138,13 @@ pub struct NextHops {
 impl Default for NextHops {
     fn default() -> Self {
         let list = vec![NextHop::default()];
-        Self { list, buckets: Vec::new(), splits: Vec::new(), tallies: Tallies::default() }
+        Self {
+            list,
+            buckets: Vec::new(),
+            idle: BTreeMap::new(),
+            splits: Vec::new(),
+            tallies: Tallies::default(),
+        }
     }
 }
 
@@ -166,6 +175,14 @@ impl NextHops {
     pub fn splits_by(&self, hop: &NextHop, interface: IfIndex) -> bool {
         let ways = self.split(hop).map(|split| [split.matching, split.others]);
         ways.into_iter().flatten().any(|id| self.get(id).tx_if == interface)
+    }
+
+    /// The next hops of group `group` that lead somewhere: as often as they have buckets, or once.
+    pub fn members(&self, group: &NextHop) -> impl Iterator<Item = &NextHop> {
+        let first = group.first_bucket as usize;
+        let buckets = self.buckets.get(first..=first + usize::from(group.bucket_mask)).unwrap_or_default();
+        let idle = self.idle.get(&group.first_bucket).into_iter().flatten();
+        buckets.iter().chain(idle).map(|id| self.get(*id))
     }
 
     /// The member of group `group` for a flow that has been led through `step` groups before. Bits that have chosen once would choose the same

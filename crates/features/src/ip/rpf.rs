@@ -26,7 +26,7 @@ graph::drops! {
     }
 }
 
-/// VRFs that a source address is looked up in at most.
+/// VRFs that a source address is looked up in at most: as far as the lookup follows a destination.
 const MAX_STEPS: usize = 8;
 
 /// One worker's instance.
@@ -110,12 +110,13 @@ impl<F: Family> ReversePath<F> {
         let mut last = None;
         for (at, (slot, next)) in slots.iter().zip(next).enumerate() {
             let id = self.ids[at];
-            let verdict = match last {
-                Some((known, verdict)) if known == id => verdict,
+            let found = match last {
+                Some((known, found)) if known == id => found,
                 _ => self.verdict(ctx, mode, rx_if, id, self.addresses[at]),
             };
             // What a lookup in another VRF says of one source isn't what it says of the next.
-            last = (tables.get(self.hops).get(id).kind != NextHopKind::LookupIn).then_some((id, verdict));
+            last = (!found.of_source).then_some((id, found));
+            let verdict = found.verdict;
             *next = match verdict {
                 Ok(()) => self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot)),
                 // Our own addresses are nobody else's, whatever is allowed.
@@ -130,15 +131,51 @@ impl<F: Family> ReversePath<F> {
     }
 
     /// What the route back, next hop `id`, says of packets from `source` that came in by `rx_if`.
-    fn verdict(
-        &self,
-        ctx: &Ctx<'_>,
-        mode: Rpf,
-        rx_if: IfIndex,
-        id: u32,
-        source: F::Address,
-    ) -> Result<(), Drop> {
+    fn verdict(&self, ctx: &Ctx<'_>, mode: Rpf, rx_if: IfIndex, id: u32, source: F::Address) -> Found {
         verdict::<F>((ctx.table(self.fibs), ctx.table(self.hops)), mode, rx_if, id, source)
+    }
+}
+
+/// What a route back says.
+#[derive(Clone, Copy)]
+struct Found {
+    verdict: Result<(), Drop>,
+    /// Of this source only: it was looked up in other VRFs.
+    of_source: bool,
+}
+
+/// Where a route back leads, as far as one next hop tells.
+enum Back {
+    /// To the interface that the packet came in by.
+    Here,
+    /// To another one.
+    Elsewhere,
+    /// To what another VRF says.
+    In(u16),
+    /// To ourselves.
+    Own,
+    Nowhere,
+}
+
+impl Back {
+    /// Of any next hop but a group.
+    #[inline(always)]
+    fn of(hops: &NextHops, hop: &NextHop, rx_if: IfIndex) -> Self {
+        let here = match hop.kind {
+            NextHopKind::LookupIn => return Self::In(hop.vrf),
+            NextHopKind::Local => return Self::Own,
+            // Good on its link only, which is the one the packet came by.
+            NextHopKind::LinkLocal => true,
+            // Either of the two has the address.
+            NextHopKind::PortSplit => hops.splits_by(hop, rx_if),
+            NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
+            NextHopKind::Group
+            | NextHopKind::NoRoute
+            | NextHopKind::Blackhole
+            | NextHopKind::Unreachable
+            | NextHopKind::Prohibit => return Self::Nowhere,
+        };
+        if here { Self::Here } else { Self::Elsewhere }
     }
 }
 
@@ -148,32 +185,41 @@ fn verdict<F: Family>(
     rx_if: IfIndex,
     mut id: u32,
     source: F::Address,
-) -> Result<(), Drop> {
+) -> Found {
+    let mut refusal = Drop::NoRouteBack;
     if mode == Rpf::Off {
-        return Ok(());
+        return Found { verdict: Ok(()), of_source: false };
     }
-    for _ in 0..MAX_STEPS {
+    // Each VRF is asked once, however many ways lead there.
+    let (mut vrfs, mut known, mut asked) = ([0; MAX_STEPS - 1], 0, 0);
+    loop {
         let hop = hops.get(id);
-        let leads_back = match hop.kind {
-            NextHopKind::LookupIn => {
-                id = fibs.get(hop.vrf).map_or(0, |vrf| F::fib(vrf).lookup(source).0);
-                continue;
+        let mut leads_back = |hop: &NextHop| {
+            match Back::of(hops, hop, rx_if) {
+                Back::Here => return true,
+                Back::Elsewhere if mode == Rpf::Loose => return true,
+                Back::Own => refusal = Drop::OwnAddress,
+                Back::Elsewhere if refusal != Drop::OwnAddress => refusal = Drop::WrongInterface,
+                Back::In(vrf) if known < vrfs.len() && !vrfs[..known].contains(&vrf) => {
+                    vrfs[known] = vrf;
+                    known += 1;
+                }
+                Back::Elsewhere | Back::In(_) | Back::Nowhere => {}
             }
-            NextHopKind::Local => return Err(Drop::OwnAddress),
-            // Good on its link only, which is the one the packet came by.
-            NextHopKind::LinkLocal => true,
-            NextHopKind::Group => any_member(hops, hop, rx_if),
-            // Either of the two has the address.
-            NextHopKind::PortSplit => hops.splits_by(hop, rx_if),
-            NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
-            NextHopKind::NoRoute
-            | NextHopKind::Blackhole
-            | NextHopKind::Unreachable
-            | NextHopKind::Prohibit => return Err(Drop::NoRouteBack),
+            false
         };
-        return if leads_back || mode == Rpf::Loose { Ok(()) } else { Err(Drop::WrongInterface) };
+        // With several ways back each of them is right.
+        let leads_back = match hop.kind {
+            NextHopKind::Group => hops.members(hop).any(leads_back),
+            _ => leads_back(hop),
+        };
+        let verdict = if leads_back { Ok(()) } else { Err(refusal) };
+        if leads_back || asked == known {
+            return Found { verdict, of_source: asked > 0 };
+        }
+        id = fibs.get(vrfs[asked]).map_or(0, |vrf| F::fib(vrf).lookup(source).0);
+        asked += 1;
     }
-    Err(Drop::NoRouteBack)
 }
 
 /// Whether an interface's filter lets packets from `source` pass, whose routes are in VRF `table`.
@@ -188,7 +234,7 @@ pub fn leads_back(
 ) -> Result<(), &'static str> {
     let vrf = fibs.get(table);
     let (mode, tables) = (interface.rpf, (fibs, hops));
-    let verdict = match source {
+    let found = match source {
         IpAddr::V4(address) => {
             let id = vrf.map_or(0, |vrf| V4::fib(vrf).lookup(address.to_bits()).0);
             verdict::<V4>(tables, mode, index, id, address.to_bits())
@@ -198,7 +244,7 @@ pub fn leads_back(
             verdict::<V6>(tables, mode, index, id, address.to_bits())
         }
     };
-    match verdict {
+    match found.verdict {
         // As the node has it.
         Err(Drop::NoRouteBack | Drop::WrongInterface) if is_allowed(interface, source) => Ok(()),
         Err(reason) => Err(Drop::SPECS[reason as usize].name),
@@ -209,11 +255,4 @@ pub fn leads_back(
 /// Whether packets from `source` pass without a route back.
 fn is_allowed(interface: &Interface, source: IpAddr) -> bool {
     interface.allowed_sources.iter().any(|(first, last)| (*first..=*last).contains(&source))
-}
-
-/// Whether one of the group's next hops leads through `interface`: with several ways back, each of them is right.
-fn any_member(hops: &NextHops, group: &NextHop, interface: IfIndex) -> bool {
-    let first = group.first_bucket as usize;
-    let buckets = hops.buckets.get(first..=first + usize::from(group.bucket_mask)).unwrap_or_default();
-    buckets.iter().any(|id| hops.get(*id).tx_if == interface)
 }

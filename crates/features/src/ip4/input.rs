@@ -16,11 +16,12 @@ use super::quick;
 use crate::icmp::request_v4;
 use crate::ip::Arrival;
 use crate::ip::family::V4;
-use crate::ip::input::{Arrives, Input};
+use crate::ip::input::{Arrived, Arrives, Input};
+use core::net::Ipv4Addr;
 use graph::packet::{Flags, SlotId};
 use graph::{Attach, Ctx, NodeSpec};
 use wire::ipv4::{Ipv4Class, Ipv4Header, Ipv4Kind, Ipv4Reason};
-use wire::{EtherType, Header, Icmpv4Error};
+use wire::{EtherType, Header, Icmpv4Error, IpProtocol};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -136,12 +137,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     if lane.edge == 0 {
         return ctx.drop(slot, Drop::NotEnabled);
     }
-    // A host that asks for its address has none yet, and asks all.
-    let asks = header.src().kind() == Ipv4Kind::Unspecified && header.dst().kind() == Ipv4Kind::Broadcast;
-    if let Err(reason) = header.check_martians()
-        && !asks
-    {
-        return ctx.drop(slot, refusal(reason));
+    if let Err(reason) = believed(&header) {
+        return ctx.drop(slot, reason);
     }
     if header_len > Ipv4Header::LEN as u16 {
         ctx.count(Counter::Options, 1);
@@ -149,11 +146,11 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     if source_route {
         return ctx.drop(slot, Drop::SourceRoute);
     }
-    match header.dst().kind() {
-        Ipv4Kind::Broadcast | Ipv4Kind::LinkLocalMulticast => return Next::Local.edge(),
-        Ipv4Kind::Multicast => return ctx.drop(slot, Drop::Multicast),
-        _ if group => return ctx.drop(slot, Drop::LinkBroadcast),
-        _ => {}
+    match for_all(&header) {
+        Ok(true) => return Next::Local.edge(),
+        Err(reason) => return ctx.drop(slot, reason),
+        Ok(false) if group => return ctx.drop(slot, Drop::LinkBroadcast),
+        Ok(false) => {}
     }
     if let Some(pointer) = broken {
         let error = Icmpv4Error::ParameterProblem { pointer: pointer as u8 };
@@ -161,6 +158,32 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
         return ctx.refuse(slot, Drop::BadOptions, Next::IcmpError.edge());
     }
     lane.edge
+}
+
+/// Whether such addresses may come in.
+fn believed(header: &Ipv4Header) -> Result<(), Drop> {
+    // A host that asks for its address has none yet, and asks all.
+    let asks = header.src().kind() == Ipv4Kind::Unspecified && header.dst().kind() == Ipv4Kind::Broadcast;
+    if asks { Ok(()) } else { header.check_martians().map_err(refusal) }
+}
+
+/// Whether the packet is for all on its link, and so for us.
+fn for_all(header: &Ipv4Header) -> Result<bool, Drop> {
+    match header.dst().kind() {
+        Ipv4Kind::Broadcast | Ipv4Kind::LinkLocalMulticast => Ok(true),
+        Ipv4Kind::Multicast => Err(Drop::Multicast),
+        _ => Ok(false),
+    }
+}
+
+/// What the node makes of these addresses, in an ordinary packet.
+pub(crate) fn arrives(source: Ipv4Addr, destination: Ipv4Addr) -> Arrived {
+    let header = Ipv4Header::new(source, destination, IpProtocol::UDP, 64, Ipv4Header::LEN as u16);
+    match believed(&header).and_then(|()| for_all(&header)) {
+        Ok(true) => Arrived::Local,
+        Ok(false) => Arrived::Routed,
+        Err(reason) => Arrived::Dropped(Drop::SPECS[reason as usize].name),
+    }
 }
 
 fn refusal(reason: Ipv4Reason) -> Drop {

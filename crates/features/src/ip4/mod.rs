@@ -8,6 +8,8 @@ mod rpf;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use input::arrives;
+
 use graph::NodeSpec;
 
 /// The folder's nodes.

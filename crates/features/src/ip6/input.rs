@@ -15,7 +15,8 @@ use super::quick;
 use crate::icmp::request_v6;
 use crate::ip::Arrival;
 use crate::ip::family::V6;
-use crate::ip::input::{Arrives, Input};
+use crate::ip::input::{Arrived, Arrives, Input};
+use core::net::Ipv6Addr;
 use graph::packet::{Flags, SlotId};
 use graph::{Attach, Ctx, NodeSpec};
 use wire::ipv6::{
@@ -126,12 +127,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     if lane.edge == 0 {
         return ctx.drop(slot, Drop::NotEnabled);
     }
-    if let Err(reason) = header.check_martians() {
-        return ctx.drop(slot, refusal(reason));
-    }
-    let to_group = matches!(header.dst().kind(), Ipv6Kind::Multicast(_));
-    if header.src().kind() == Ipv6Kind::Unspecified && !to_group {
-        return ctx.drop(slot, Drop::MartianSource);
+    if let Err(reason) = believed(&header) {
+        return ctx.drop(slot, reason);
     }
     let found = walk(ctx.packets.head(slot));
     if header.next_header.is_extension() {
@@ -153,17 +150,44 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
             }
         }
     };
-    match header.dst().kind() {
-        Ipv6Kind::Multicast(scope) if scope <= MulticastScope::LINK => return Next::Local.edge(),
-        Ipv6Kind::Multicast(_) => return ctx.drop(slot, Drop::Multicast),
-        _ if group => return ctx.drop(slot, Drop::LinkBroadcast),
-        _ => {}
+    match for_all(&header) {
+        Ok(true) => return Next::Local.edge(),
+        Err(reason) => return ctx.drop(slot, reason),
+        Ok(false) if group => return ctx.drop(slot, Drop::LinkBroadcast),
+        Ok(false) => {}
     }
     if let Some(pointer) = misplaced {
         request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::UnknownNextHeader { pointer });
         return ctx.refuse(slot, Drop::MisplacedHopByHop, Next::IcmpError.edge());
     }
     lane.edge
+}
+
+/// Whether such addresses may come in.
+fn believed(header: &Ipv6Header) -> Result<(), Drop> {
+    header.check_martians().map_err(refusal)?;
+    let to_group = matches!(header.dst().kind(), Ipv6Kind::Multicast(_));
+    let nobody = header.src().kind() == Ipv6Kind::Unspecified;
+    if nobody && !to_group { Err(Drop::MartianSource) } else { Ok(()) }
+}
+
+/// Whether the packet is for all of a group on its link, and so for us to look at.
+fn for_all(header: &Ipv6Header) -> Result<bool, Drop> {
+    match header.dst().kind() {
+        Ipv6Kind::Multicast(scope) if scope <= MulticastScope::LINK => Ok(true),
+        Ipv6Kind::Multicast(_) => Err(Drop::Multicast),
+        _ => Ok(false),
+    }
+}
+
+/// What the node makes of these addresses, in an ordinary packet.
+pub(crate) fn arrives(source: Ipv6Addr, destination: Ipv6Addr) -> Arrived {
+    let header = Ipv6Header::new(source, destination, IpProtocol::UDP, 64, 0);
+    match believed(&header).and_then(|()| for_all(&header)) {
+        Ok(true) => Arrived::Local,
+        Ok(false) => Arrived::Routed,
+        Err(reason) => Arrived::Dropped(Drop::SPECS[reason as usize].name),
+    }
 }
 
 /// Whether a packet with payload length 0 has the option that says how long it really is.

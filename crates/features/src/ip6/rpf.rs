@@ -5,8 +5,8 @@
 //! | *arc `ip6-unicast`* | believed |
 //! | `drop` | see [`rpf::Drop`] |
 //!
-//! An interface's [`Rpf`](crate::interface::Rpf) says how strict it is; with several equal-cost ways back each of them
-//! counts. The default route is a route back like any other.
+//! An interface's [`Rpf`](crate::interface::Rpf) says how strict it is; with several ways back each of them
+//! counts, also one that other VRFs lead to. The default route is a route back like any other.
 
 use crate::ip::family::V6;
 use crate::ip::rpf::{self, ReversePath};

@@ -20,6 +20,7 @@ mod tests;
 
 pub use ports::{PortRange, PortSet, PortsError};
 pub use split::{PortSplit, SplitHop, WithoutPeer};
+pub use steer::{ByPort, Decided, decide};
 
 use graph::NodeSpec;
 

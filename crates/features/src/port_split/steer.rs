@@ -2,8 +2,8 @@
 
 use super::choice::{self, Match, Splits};
 use super::split::{SplitHop, WithoutPeer};
-use crate::interface::{Interfaces, Layer2};
-use crate::ip::{NextHopKind, NextHops};
+use crate::interface::Interfaces;
+use crate::ip::{NextHop, NextHopKind, NextHops};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,6 +11,7 @@ use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::simd::Simd;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
+use wire::IpProtocol;
 
 graph::drops! {
     /// Why a packet goes neither way.
@@ -105,13 +106,64 @@ impl<F: Splits> Steer<F> {
         Some(Fork { id, split, others: Way::of(hops, split.others), matching: there.then_some(matching) })
     }
 
-    /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below.
+    /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below; who is at the other side of a bridge or
+    /// tunnel isn't known here.
     fn is_connected(&self, ctx: &mut Ctx<'_>, interface: IfIndex) -> bool {
-        let entry = ctx.tables.get(self.interfaces).get(interface);
-        let bvi = matches!(entry.layer2, Layer2::Bridge { bvi: true, .. });
-        let below = entry.vlan.map_or(interface, |(parent, _)| parent);
-        bvi || ctx.ports.get(below).is_some()
+        let carrier = ctx.tables.get(self.interfaces).carrier(interface);
+        carrier.is_none_or(|carrier| ctx.ports.get(carrier).is_some())
     }
+}
+
+/// What decides where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByPort {
+    /// Its port is one of the split's, and somebody takes what is sent by their interface.
+    Matching,
+    /// Its port is one of the split's, but nobody is there.
+    NobodyThere,
+    /// It has another port, or none.
+    Others,
+}
+
+/// What becomes of a packet at a port split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Why.
+    pub by: ByPort,
+    /// The interface of the split's ports; 0: it leads nowhere at present.
+    pub interface: IfIndex,
+    /// Where the packet goes, or the drop reason of the node where it goes nowhere.
+    pub hop: Result<NextHop, &'static str>,
+}
+
+/// What the node does with a packet to `port`, for whoever asks about one that isn't there: of flows, and of packets in fragments, nothing is remembered.
+/// `is_connected`: whether somebody takes what is sent by an interface. `None`: `hop` is no port split.
+pub fn decide(
+    hops: &NextHops,
+    hop: &NextHop,
+    (protocol, port): (IpProtocol, u16),
+    is_connected: impl FnOnce(IfIndex) -> bool,
+) -> Option<Decided> {
+    let SplitHop { split, matching, others } = hops.split(hop)?;
+    let interface = hops.get(*matching).tx_if;
+    let [matching, others] = [*matching, *others].map(|hop| Way::of(hops, hop));
+    let by = match split.has(protocol, port) {
+        false => ByPort::Others,
+        true if matching.edge != DROP && is_connected(interface) => ByPort::Matching,
+        true => ByPort::NobodyThere,
+    };
+    let way = match by {
+        ByPort::Matching => Ok(matching),
+        ByPort::NobodyThere if split.without_peer == WithoutPeer::Drop => Err(Drop::NoPeer),
+        ByPort::NobodyThere | ByPort::Others => Ok(others),
+    };
+    let hop = match way {
+        Ok(Way { edge: DROP, .. }) => Err(Drop::NoWay),
+        Ok(way) => Ok(*hops.get(way.hop)),
+        Err(reason) => Err(reason),
+    };
+    let hop = hop.map_err(|reason| Drop::SPECS[reason as usize].name);
+    Some(Decided { by, interface, hop })
 }
 
 impl<F: Splits> Tiered for Steer<F> {

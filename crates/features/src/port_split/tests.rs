@@ -1,10 +1,11 @@
 //! Port splits in the graph: packets made by scapy, on every SIMD tier, alone and 256 in a vector.
 
 use super::{PortRange, WithoutPeer};
-use crate::interface::{Interface, Rpf};
+use crate::interface::{Interface, Rpf, VlanTags};
 use crate::ip::control::{Forwarding, Prefix, SplitRule, Via};
 use crate::ip::topology::{self, address};
 use crate::testing::{Bench, Row, Verdict, rows, run_table};
+use crate::tunnel::{Dscp, Encapsulation, Tunnel};
 use core::net::IpAddr;
 use graph::simd::Tier;
 use wire::MacAddr;
@@ -192,6 +193,39 @@ fn while_nobody_is_connected_packets_go_where_others_go() {
         bench.graph.ports.attach(2, Default::default(), gone);
         pass(&mut bench, text, "tcp 5000");
         assert_eq!((count(&bench, node, "fell-back"), count(&bench, node, "by-port")), (1, 256));
+    });
+}
+
+/// A tunnel has no queues of its own, nor has a VLAN on one: whether somebody is at its other end isn't known.
+#[test]
+fn somebody_is_at_the_other_end_of_a_tunnel() {
+    let tunnel = Tunnel {
+        encapsulation: Encapsulation::Geneve,
+        local: address("10.0.3.1"),
+        remote: address("10.0.3.2"),
+        vni: 7,
+        port: 6081,
+        vrf: 0,
+        ttl: 64,
+        dscp: Dscp::Fixed(0),
+        checksum: false,
+    };
+    everywhere(|tier, text, node| {
+        let (mut bench, _) = bench(tier);
+        bench.graph.ports.detach(2);
+        let plain = topology::interface(2, 1500);
+        let tags = VlanTags { outer: 7, ..VlanTags::default() };
+        for (index, interface) in [
+            (2, Interface { tunnel: Some(tunnel), ..plain.clone() }),
+            (9, Interface { tunnel: Some(tunnel), ..plain.clone() }),
+            (2, Interface { vlan: Some((9, tags)), ..plain }),
+        ] {
+            bench.set_interface(index, interface);
+            let before = count(&bench, node, "by-port");
+            let Row { frame, .. } = row(text, "tcp 5000");
+            bench.run(1, &[frame], 1);
+            assert_eq!((count(&bench, node, "by-port"), count(&bench, node, "fell-back")), (before + 1, 0));
+        }
     });
 }
 

@@ -38,14 +38,32 @@ pub(super) struct Datagram<K> {
     /// The interface that its first piece came in by.
     pub(super) from: IfIndex,
     pub(super) begun: u64,
-    pub(super) headers: Vec<u8>,
-    pub(super) payload: Vec<u8>,
-    /// First byte and the one behind the last of each piece, in order.
-    pub(super) pieces: Vec<(usize, usize)>,
+    headers: Vec<u8>,
+    /// What has come, in the order in which it came: a piece far behind takes no room for what is missing before it.
+    bytes: Vec<u8>,
+    /// In the order of the whole.
+    pieces: Vec<Place>,
     /// Length of the payload, once the last piece has come.
     len: Option<usize>,
     /// Nothing will come of it.
-    pub(super) spoilt: bool,
+    spoilt: bool,
+}
+
+/// Where a piece belongs, and where it is kept.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// First byte in the whole.
+    start: usize,
+    /// The one behind its last.
+    end: usize,
+    /// Its first one among the bytes that have come.
+    kept: usize,
+}
+
+impl Place {
+    fn bytes(self, all: &[u8]) -> Option<&[u8]> {
+        all.get(self.kept..self.kept + self.end - self.start)
+    }
 }
 
 impl<K> Datagram<K> {
@@ -56,7 +74,7 @@ impl<K> Datagram<K> {
             from,
             begun,
             headers: Vec::new(),
-            payload: Vec::new(),
+            bytes: Vec::new(),
             pieces: Vec::new(),
             len: None,
             spoilt: false,
@@ -74,8 +92,29 @@ impl<K> Datagram<K> {
 
     /// The first fragment as it came, where it is there.
     pub(super) fn first(&self) -> Option<Vec<u8>> {
-        let (_, end) = self.pieces.first().filter(|(start, _)| *start == 0)?;
-        Some([&self.headers[..], self.payload.get(..*end)?].concat())
+        let first = self.pieces.first().filter(|piece| piece.start == 0)?;
+        Some([&self.headers[..], first.bytes(&self.bytes)?].concat())
+    }
+
+    /// Pieces that are there.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes of all pieces.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The headers of the first piece, and the bytes of all of them in order.
+    pub(super) fn join(self) -> (Vec<u8>, Vec<u8>) {
+        // As most come: nothing is to be moved.
+        if self.pieces.iter().all(|piece| piece.kept == piece.start) {
+            return (self.headers, self.bytes);
+        }
+        let pieces = self.pieces.iter().filter_map(|piece| piece.bytes(&self.bytes));
+        let whole: Vec<&[u8]> = pieces.collect();
+        (self.headers, whole.concat())
     }
 
     /// Takes a piece.
@@ -84,32 +123,29 @@ impl<K> Datagram<K> {
             return Err(Refused::Overlap);
         }
         let (start, end) = (piece.offset, piece.offset + piece.payload.len());
-        if self.pieces.contains(&(start, end)) {
+        if self.pieces.iter().any(|other| (other.start, other.end) == (start, end)) {
             return Err(Refused::Duplicate);
         }
-        let last = self.pieces.last().map_or(0, |last| last.1);
+        let last = self.pieces.last().map_or(0, |last| last.end);
         let wrong_end =
             if piece.more { self.len.is_some_and(|len| end > len) } else { self.len.is_some() || end < last };
         if wrong_end || start == end {
             return Err(Refused::BadEnd);
         }
-        let place = self.pieces.partition_point(|other| other.0 < start);
+        let place = self.pieces.partition_point(|other| other.start < start);
         let before = place.checked_sub(1).and_then(|at| self.pieces.get(at));
         let after = self.pieces.get(place);
-        if before.is_some_and(|other| other.1 > start) || after.is_some_and(|other| other.0 < end) {
+        if before.is_some_and(|other| other.end > start) || after.is_some_and(|other| other.start < end) {
             return Err(Refused::Overlap);
         }
         if self.pieces.len() == PIECES {
             return Err(Refused::TooMany);
         }
-        self.pieces.insert(place, (start, end));
+        self.pieces.insert(place, Place { start, end, kept: self.bytes.len() });
         if !piece.more {
             self.len = Some(end);
         }
-        if self.payload.len() < end {
-            self.payload.resize(end, 0);
-        }
-        self.payload[start..end].copy_from_slice(piece.payload);
+        self.bytes.extend_from_slice(piece.payload);
         if start == 0 {
             self.headers = piece.headers.to_vec();
         }
@@ -118,8 +154,13 @@ impl<K> Datagram<K> {
 
     /// Whether every byte is there.
     pub(super) fn is_whole(&self) -> bool {
-        let covered: usize = self.pieces.iter().map(|(start, end)| end - start).sum();
         // Pieces don't overlap and none ends behind `len`: so many bytes are all of them.
-        self.len == Some(covered)
+        self.len == Some(self.bytes.len())
+    }
+
+    /// Bytes that there is room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 }

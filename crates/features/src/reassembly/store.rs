@@ -5,7 +5,9 @@
 
 use super::datagram::Datagram;
 pub(super) use super::datagram::{Piece, Refused};
+use foldhash::fast::RandomState;
 use graph::IfIndex;
+use std::collections::{HashMap, VecDeque};
 
 /// How much is put together at a time.
 #[derive(Clone, Copy, Debug)]
@@ -49,21 +51,26 @@ pub(super) struct GivenUp {
     pub(super) fragments: usize,
     /// They had to make room or were spoilt; else they have waited too long.
     pub(super) in_time: bool,
-    /// That with the beginning of the datagram, as it came, where it is among them.
+    /// That with the beginning of the datagram, as it came, where it is among them and they have waited too long.
     pub(super) first: Option<Vec<u8>>,
 }
 
 /// Datagrams of one IP version on one worker. `K` tells them apart: addresses, identification, protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly<K> {
-    list: Vec<Datagram<K>>,
+    /// The oldest first: most that goes, goes from there.
+    list: VecDeque<Datagram<K>>,
+    /// How many of them are of each interface: whoever floods makes room at each fragment.
+    of: HashMap<IfIndex, usize, RandomState>,
+    /// Bytes of all of them.
+    held: usize,
     bounds: Bounds,
     given_up: Vec<GivenUp>,
 }
 
 impl<K: Copy + Eq> Reassembly<K> {
-    pub(super) const fn new(bounds: Bounds) -> Self {
-        Self { list: Vec::new(), bounds, given_up: Vec::new() }
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { list: VecDeque::new(), of: HashMap::default(), held: 0, bounds, given_up: Vec::new() }
     }
 
     /// Takes a fragment that came in by `from` at `now` (monotonic nanoseconds). The caller has checked that it ends within the
@@ -79,40 +86,59 @@ impl<K: Copy + Eq> Reassembly<K> {
         let at = self.list.iter().position(|datagram| datagram.key == key);
         let at = at.unwrap_or_else(|| {
             self.make_room(self.bounds.datagrams - 1);
-            self.list.push(Datagram::new(key, from, now));
+            self.list.push_back(Datagram::new(key, from, now));
+            *self.of.entry(from).or_default() += 1;
             self.list.len() - 1
         });
         let Some(datagram) = self.list.get_mut(at) else { return Err(Refused::TooMany) };
         match datagram.add(piece) {
-            Ok(()) if datagram.is_whole() => {
-                let Datagram { headers, payload, from, pieces, .. } = self.list.remove(at);
-                Ok(Outcome::Whole(Whole { headers, payload, from, earlier: pieces.len() - 1 }))
-            }
-            Ok(()) => {
-                self.make_room(self.bounds.datagrams);
-                Ok(Outcome::Waits)
-            }
-            Err(Refused::Duplicate) => Err(Refused::Duplicate),
+            Ok(()) => self.held += piece.payload.len(),
+            Err(Refused::Duplicate) => return Err(Refused::Duplicate),
             Err(reason) => {
                 // Remembered without its bytes, so that what still comes of it isn't taken for another one.
                 let lost = datagram.spoil();
+                self.held -= lost.held();
                 self.give_up(&lost, true);
-                Err(reason)
+                return Err(reason);
             }
+        }
+        if datagram.is_whole()
+            && let Some(datagram) = self.remove(at)
+        {
+            let (from, earlier) = (datagram.from, datagram.pieces() - 1);
+            let (headers, payload) = datagram.join();
+            return Ok(Outcome::Whole(Whole { headers, payload, from, earlier }));
+        }
+        self.make_room(self.bounds.datagrams);
+        Ok(Outcome::Waits)
+    }
+
+    /// Those that have begun first stand first.
+    fn expire(&mut self, now: u64) {
+        let timeout = self.bounds.timeout;
+        while self.list.front().is_some_and(|datagram| now.saturating_sub(datagram.begun) >= timeout) {
+            let Some(datagram) = self.remove(0) else { return };
+            self.give_up(&datagram, false);
         }
     }
 
-    fn expire(&mut self, now: u64) {
-        let timeout = self.bounds.timeout;
-        let old = |datagram: &mut Datagram<K>| now.saturating_sub(datagram.begun) >= timeout;
-        let old: Vec<_> = self.list.extract_if(.., old).collect();
-        old.iter().for_each(|datagram| self.give_up(datagram, false));
+    fn remove(&mut self, at: usize) -> Option<Datagram<K>> {
+        let datagram = self.list.remove(at)?;
+        self.held -= datagram.held();
+        if let Some(count) = self.of.get_mut(&datagram.from) {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(&datagram.from);
+            }
+        }
+        Some(datagram)
     }
 
     fn give_up(&mut self, datagram: &Datagram<K>, in_time: bool) {
-        let fragments = datagram.pieces.len();
+        let fragments = datagram.pieces();
         if fragments > 0 {
-            self.given_up.push(GivenUp { from: datagram.from, fragments, in_time, first: datagram.first() });
+            let first = if in_time { None } else { datagram.first() };
+            self.given_up.push(GivenUp { from: datagram.from, fragments, in_time, first });
         }
     }
 
@@ -124,13 +150,10 @@ impl<K: Copy + Eq> Reassembly<K> {
     /// Gives up datagrams until no more than so many, with as many bytes as may be, are left: each time the oldest of the interface
     /// that has most of them, so that one that floods loses its own.
     fn make_room(&mut self, datagrams: usize) {
-        let held = |list: &[Datagram<K>]| list.iter().map(|datagram| datagram.payload.len()).sum::<usize>();
-        while self.list.len() > datagrams || held(&self.list) > self.bounds.bytes {
-            let of = |from: IfIndex| self.list.iter().filter(|datagram| datagram.from == from).count();
-            // The last of equals is the first in a list that is searched backwards: the oldest.
-            let most = self.list.iter().enumerate().rev().max_by_key(|(_, datagram)| of(datagram.from));
-            let Some((at, _)) = most else { return };
-            let datagram = self.list.remove(at);
+        while self.list.len() > datagrams || self.held > self.bounds.bytes {
+            let most = self.of.values().max();
+            let oldest = self.list.iter().position(|datagram| self.of.get(&datagram.from) == most);
+            let Some(datagram) = oldest.and_then(|at| self.remove(at)) else { return };
             self.give_up(&datagram, true);
         }
     }
@@ -197,11 +220,35 @@ mod tests {
         for key in 0..10_000 {
             let _ = all.add(key, 1, 0, piece(&data, 65_000, true));
             assert!(all.list.len() <= DATAGRAMS);
-            assert!(all.list.iter().map(|datagram| datagram.payload.len()).sum::<usize>() <= BYTES);
+            assert_eq!(all.held, all.list.len() * data.len(), "no more than has come");
+            assert!(all.list.iter().all(|datagram| datagram.capacity() < 100), "nor room for more");
         }
         assert_eq!(given_up(&mut all, true), 10_000 - all.list.len());
         let refused = (0..8000).filter(|n| all.add(1, 1, 0, piece(&data, n * 8, true)).is_err()).count();
         assert_eq!(refused, 8000 - PIECES);
+    }
+
+    /// Each of these fragments makes room for itself. Were all datagrams counted for each of them, this would take minutes.
+    #[test]
+    fn making_room_costs_no_more_than_a_look_at_each_datagram() {
+        let mut all = Reassembly::new(Bounds { datagrams: 2048, ..BOUNDS });
+        let begun = std::time::Instant::now();
+        for key in 0..12_000 {
+            assert_eq!(all.add(key, 1, 0, piece(&[0; 8], 0, true)), Ok(Outcome::Waits));
+        }
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert_eq!(all.of.get(&1), Some(&2048));
+    }
+
+    #[test]
+    fn all_together_have_no_more_than_so_many_bytes() {
+        let mut all = Reassembly::new(Bounds { bytes: 100, ..BOUNDS });
+        for key in 0..5 {
+            assert_eq!(all.add(key, 1, 0, piece(&[7; 24], 0, true)), Ok(Outcome::Waits));
+            assert_eq!(all.held, 24 * all.list.len());
+        }
+        let left: Vec<_> = all.list.iter().map(|datagram| datagram.key).collect();
+        assert_eq!(left, [1, 2, 3, 4], "the oldest had to go");
     }
 
     #[test]
@@ -220,6 +267,25 @@ mod tests {
     }
 
     proptest! {
+        /// What is counted as datagrams come and go is what there is.
+        #[test]
+        fn counts_are_those_of_what_is_held(
+            adds in proptest::collection::vec((0..12u8, 1..4u16, 0..4usize, any::<bool>(), 0..3u64), 0..200),
+        ) {
+            let mut all = Reassembly::new(Bounds { datagrams: 6, bytes: 150, timeout: 20 });
+            let mut now = 0;
+            for (key, from, eighth, more, later) in adds {
+                now += later;
+                let _ = all.add(key, from, now, piece(&[1; 16], eighth * 8, more));
+                let held: usize = all.list.iter().map(Datagram::held).sum();
+                prop_assert!(all.held == held && held <= 150 && all.list.len() <= 6);
+                for from in 1..4 {
+                    let count = all.list.iter().filter(|datagram| datagram.from == from).count();
+                    prop_assert_eq!(all.of.get(&from).copied().unwrap_or_default(), count);
+                }
+            }
+        }
+
         #[test]
         fn pieces_in_any_order_give_the_whole(
             data in proptest::collection::vec(any::<u8>(), 1..4000),
@@ -250,7 +316,7 @@ mod tests {
                     prop_assert_eq!(outcome, Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: at })));
                 }
             }
-            prop_assert!(all.list.is_empty());
+            prop_assert!(all.list.is_empty() && all.of.is_empty() && all.held == 0);
         }
     }
 }

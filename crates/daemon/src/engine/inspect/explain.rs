@@ -1,4 +1,4 @@
-//! What a packet would meet: policer and filter of its interface, tenant, session, services, routes.
+//! What a packet would meet: policer, checks and filter of its interface, tenant, session, services, routes.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use super::super::directory::{Inventory, Tenant};
 use super::super::port;
 use super::super::start::Shared;
 use super::interfaces::link;
-use super::sessions;
+use super::{sessions, way};
 use crate::dataplane::InspectError;
 use crate::model::spec::L2;
 
@@ -50,6 +50,9 @@ pub(super) fn explain(shared: &Shared, request: &ExplainRequest) -> Result<Expla
         let fates = inventory.policers.get(policer).map(|policer| features::policer::fates(&policer.profile));
         let found = format!("meters what the interface receives: {}", fates.unwrap_or_default());
         answer.steps.push(step("interface-policer", Some((Kind::Policer, policer.to_string())), found));
+    }
+    if let Some(answer) = way::arrival(shared, &mut answer, &packet) {
+        return Ok(answer);
     }
     let version = if packet.source.0.is_ipv4() { 4 } else { 6 };
     if interface.rpf != Rpf::Off {
@@ -190,8 +193,14 @@ fn entrance(
         let back =
             Followed { interface: 0, protocol: packet.protocol, ends: [packet.destination, packet.source] };
         let known = &tables.known;
-        let hop = follow((&known.fibs, &known.hops, &tables.links), 0, &back);
-        let by_route = hop.ok().filter(|hop| hop.kind != NextHopKind::Local).map(|hop| hop.tx_if);
+        let hop = follow((&known.fibs, &known.hops, &tables.links), 0, &back).ok();
+        let hop = hop.and_then(|hop| {
+            match way::by_port(inventory, (&known.hops, &tables.interfaces), &back, &hop) {
+                Some(decided) => decided.hop.ok(),
+                None => Some(hop),
+            }
+        });
+        let by_route = hop.filter(|hop| hop.kind != NextHopKind::Local).map(|hop| hop.tx_if);
         match tenant {
             Some(tenant) => {
                 let its = of_tenant(tenant);
@@ -258,10 +267,18 @@ fn routed(
         Some(neighbour) => direct_way(&known.fibs, &known.hops, packet.vrf, neighbour),
         None => follow((&known.fibs, &known.hops, &tables.links), packet.vrf, &followed),
     };
-    let hop = match found {
+    let mut hop = match found {
         Ok(hop) => hop,
         Err(reason) => return Ok(dropped(shared, answer, &gone, (node, reason))),
     };
+    if let Some(decided) = way::by_port(inventory, (&known.hops, &tables.interfaces), &followed, &hop) {
+        let node = if looked_up.is_ipv4() { "ip4-port-split" } else { "ip6-port-split" };
+        answer.steps.push(way::at_split(inventory, node, &followed, &decided));
+        hop = match decided.hop {
+            Ok(hop) => hop,
+            Err(reason) => return Ok(dropped(shared, answer, &gone, (node, reason))),
+        };
+    }
     let verdict = match hop.kind {
         NextHopKind::Local => ExplainVerdict::Local,
         _ => ExplainVerdict::Forwarded,
@@ -312,7 +329,7 @@ fn through(
 }
 
 /// Source and destination as it goes on; without ports where it has none.
-fn leaves(answer: ExplainResponse, packet: &Imagined) -> ExplainResponse {
+pub(super) fn leaves(answer: ExplainResponse, packet: &Imagined) -> ExplainResponse {
     ExplainResponse {
         out_source: packet.source.0.to_string(),
         out_source_port: packet.source.1.into(),
@@ -322,7 +339,7 @@ fn leaves(answer: ExplainResponse, packet: &Imagined) -> ExplainResponse {
     }
 }
 
-fn dropped(
+pub(super) fn dropped(
     shared: &Shared,
     answer: ExplainResponse,
     packet: &Imagined,
@@ -340,7 +357,7 @@ fn dropped(
     leaves(answer, packet)
 }
 
-fn step(node: &str, object: Option<(Kind, String)>, found: String) -> ExplainStep {
+pub(super) fn step(node: &str, object: Option<(Kind, String)>, found: String) -> ExplainStep {
     let object = object.map(|(kind, name)| ObjectRef::new(kind, name));
     ExplainStep { node: node.into(), object, found, ..ExplainStep::default() }
 }

@@ -22,7 +22,9 @@ pub(super) fn entries(
     each: &mut dyn FnMut(FibEntry) -> bool,
 ) -> Result<(), InspectError> {
     let mut list = asked_for(&shared.core(), &shared.directory.get(), query)?;
+    // Not before others have the lock again: there may be millions. Several interfaces may be connected to one network.
     list.sort_unstable();
+    list.dedup();
     for portion in list.chunks(PORTION) {
         let shown = {
             let (core, inventory) = (shared.core(), shared.directory.get());
@@ -36,7 +38,7 @@ pub(super) fn entries(
     Ok(())
 }
 
-/// Which routes are asked for, in no order.
+/// Which routes are asked for, in no order, and some perhaps twice.
 fn asked_for(
     core: &Core,
     inventory: &Inventory,
@@ -46,24 +48,15 @@ fn asked_for(
     let vrf = inventory.vrfs.get(&query.vrf).copied().ok_or_else(missing)?;
     let forwarding = &core.routing.forwarding;
     let invalid = |error: ForwardingError| InspectError::Invalid(error.to_string());
-    let id = |route: RouteView<'_>| (route.prefix, route.origin);
     Ok(match query.selection {
-        FibSelection::All => {
-            let mut list: Vec<_> = forwarding.routes(vrf).map_err(invalid)?.map(id).collect();
-            // Several interfaces may be connected to one network.
-            list.sort_unstable();
-            list.dedup();
-            list
-        }
+        FibSelection::All => forwarding.prefixes(vrf).map_err(invalid)?.collect(),
         FibSelection::Exact(net) => {
             let prefix = prefix(net)?;
             let routes = forwarding.routes_to(vrf, prefix).map_err(invalid)?;
             if routes.is_empty() {
                 return Err(InspectError::NotFound(format!("VRF {} has no route to {net}", query.vrf)));
             }
-            let mut list: Vec<_> = routes.into_iter().map(id).collect();
-            list.dedup();
-            list
+            routes.into_iter().map(|route| (route.prefix, route.origin)).collect()
         }
         FibSelection::Lookup(address) => {
             let steps = forwarding.explain(vrf, address).map_err(invalid)?;
@@ -104,7 +97,8 @@ fn entry(core: &Core, inventory: &Inventory, query: &FibQuery, route: &RouteView
         Some(Via::Prohibit) => RouteAction::Prohibit,
         _ => RouteAction::Forward,
     };
-    let paths = route.paths.iter().filter(|path| action == RouteAction::Forward || !path.via.is_action());
+    let ways = core.routing.forwarding.ways(route);
+    let paths = ways.iter().filter(|(path, _)| action == RouteAction::Forward || !path.via.is_action());
     FibEntry {
         vrf: query.vrf.to_string(),
         prefix: route.prefix.to_string(),
@@ -117,25 +111,33 @@ fn entry(core: &Core, inventory: &Inventory, query: &FibQuery, route: &RouteView
         .into(),
         action: action.into(),
         paths: match first {
-            Some(Via::PortSplit(number)) => split_ways(core, number)
-                .map(|(via, detail)| FibPath { detail, ..shown(inventory, route, &Path::from(via)) })
+            Some(Via::PortSplit(number)) => split_ways(core, number, &ways)
+                .into_iter()
+                .map(|(way, ports)| {
+                    let path = shown(inventory, route, &way);
+                    let said = if path.resolved { String::new() } else { format!(", {}", path.detail) };
+                    FibPath { detail: ports + &said, ..path }
+                })
                 .collect(),
-            _ => paths.map(|path| shown(inventory, route, path)).collect(),
+            _ => paths.map(|way| shown(inventory, route, way)).collect(),
         },
     }
 }
 
-/// Both ways of a port split, with the ports that take them.
-fn split_ways(core: &Core, number: u32) -> impl Iterator<Item = (Via, String)> {
-    let rule = core.routing.forwarding.split_rule(number).cloned();
-    rule.into_iter().flat_map(|rule| {
-        let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
-        let matching = rule.matching.map(|via| (via, ports.join(" ")));
-        matching.into_iter().chain([(rule.others, "other ports".into())])
-    })
+/// A next hop, and whether it leads somewhere.
+type Way = (Path, RouteState);
+
+/// Both ways of a port split, with the ports that take them; that of all others last.
+fn split_ways(core: &Core, number: u32, ways: &[Way]) -> Vec<(Way, String)> {
+    let ports = core.routing.forwarding.split_rule(number).map(|rule| rule.ports.iter());
+    let ports: Vec<String> = ports.into_iter().flatten().map(ToString::to_string).collect();
+    let said = ["other ports".to_owned(), ports.join(" ")];
+    let mut all: Vec<_> = ways.iter().copied().zip(said).collect();
+    all.reverse();
+    all
 }
 
-fn shown(inventory: &Inventory, route: &RouteView<'_>, path: &Path) -> FibPath {
+fn shown(inventory: &Inventory, route: &RouteView<'_>, (path, state): &Way) -> FibPath {
     let (address, interface, detail) = match path.via {
         Via::Address { address, interface } => (address.to_string(), interface, String::new()),
         Via::Interface(index) => (String::new(), Some(index), "attached".into()),
@@ -147,7 +149,7 @@ fn shown(inventory: &Inventory, route: &RouteView<'_>, path: &Path) -> FibPath {
         }
         other => (String::new(), None, other.to_string()),
     };
-    let detail = match route.state {
+    let detail = match *state {
         RouteState::Active if route.used => detail,
         RouteState::Active => {
             format!("{detail} (another route to this prefix is preferred)").trim_start().into()
@@ -158,7 +160,7 @@ fn shown(inventory: &Inventory, route: &RouteView<'_>, path: &Path) -> FibPath {
         address,
         interface: interface.map(|index| inventory.registry.name(index)).unwrap_or_default(),
         weight: path.weight,
-        resolved: route.state == RouteState::Active,
+        resolved: *state == RouteState::Active,
         detail,
     }
 }

@@ -14,6 +14,7 @@ mod neighbors;
 mod runtime;
 pub(super) mod sessions;
 mod trace;
+mod way;
 
 pub(super) use baseline::Baseline;
 pub(super) use runtime::clock_hz;

@@ -110,13 +110,16 @@ impl Adjacencies {
         }
     }
 
-    /// No published next hop that workers can meet has a released number any more: they may be used again once every worker has
-    /// passed a boundary.
-    pub(super) fn rest(&self, publisher: &Publisher) {
+    /// No published next hop that workers can meet has a released number any more, but those of `held`: the others may be used again once
+    /// every worker has passed a boundary.
+    pub(super) fn rest(&self, publisher: &Publisher, held: &BTreeSet<u32>) {
         let mut book = self.book();
-        if !book.released.is_empty() {
-            let released = core::mem::take(&mut book.released);
-            book.resting.push_back((publisher.mark(), released));
+        let released = core::mem::take(&mut book.released);
+        let (held, free): (Vec<u32>, Vec<u32>) =
+            released.into_iter().partition(|number| held.contains(number));
+        book.released = held;
+        if !free.is_empty() {
+            book.resting.push_back((publisher.mark(), free));
         }
     }
 

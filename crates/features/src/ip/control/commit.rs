@@ -7,6 +7,7 @@ use super::route::Prefix;
 use crate::ip::{Fibs, LinkLocals};
 use graph::IfIndex;
 use graph::publish::Publisher;
+use std::collections::BTreeSet;
 use wire::{Ipv4Prefix, Ipv6Prefix};
 
 /// How far a commit has got.
@@ -58,11 +59,14 @@ impl Forwarding {
         if !done {
             return Ok(Progress::Waiting { routes: self.waiting() });
         }
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        self.hops.rest(publisher);
-        Ok(Progress::Done)
+        // While one VRF's table is full, what the others give up is used again all the same.
+        let ribs = self.vrfs.values();
+        let held = match &failed {
+            Some(_) => ribs.flat_map(|vrf| vrf.v4.held().chain(vrf.v6.held())).collect(),
+            None => BTreeSet::new(),
+        };
+        self.hops.rest(publisher, &held);
+        failed.map_or(Ok(Progress::Done), Err)
     }
 
     /// Makes memory and next-hop ids usable again that no worker can meet any more. Returns whether some still wait:

@@ -4,6 +4,7 @@ use super::error::ForwardingError;
 use super::forwarding::{Forwarding, Vrf};
 use super::rib::Candidate;
 use super::route::{Origin, Path, Prefix, RouteState, Via};
+use super::sets::SetId;
 use crate::ip::NextHop;
 use core::fmt;
 use core::net::IpAddr;
@@ -27,6 +28,7 @@ pub struct RouteView<'f> {
     pub used: bool,
     /// Id of its next hop, as traces show it.
     pub hop: u32,
+    pub(super) set: SetId,
 }
 
 /// Sizes of everything.
@@ -102,19 +104,25 @@ impl fmt::Display for Step {
 const MAX_STEPS: usize = 8;
 
 impl Forwarding {
-    /// All routes of a VRF, used or not, in no order.
+    /// Prefixes and origins of all routes of a VRF, used or not, in no order; several interfaces may be connected to one network. Cheap: there may be millions.
     ///
     /// # Errors
     /// [`ForwardingError::NoVrf`].
-    pub fn routes(&self, vrf: u16) -> Result<impl Iterator<Item = RouteView<'_>>, ForwardingError> {
+    pub fn prefixes(&self, vrf: u16) -> Result<impl Iterator<Item = (Prefix, Origin)>, ForwardingError> {
         let Vrf { v4, v6, .. } = self.vrf(vrf)?;
         let v4 = v4.iter().filter_map(|(bits, len, candidate)| {
-            Some((Ipv4Prefix::new(bits.into(), len).ok()?.into(), candidate))
+            Some((Ipv4Prefix::new(bits.into(), len).ok()?.into(), candidate.origin))
         });
         let v6 = v6.iter().filter_map(|(bits, len, candidate)| {
-            Some((Ipv6Prefix::new(bits.into(), len).ok()?.into(), candidate))
+            Some((Ipv6Prefix::new(bits.into(), len).ok()?.into(), candidate.origin))
         });
-        Ok(v4.chain(v6).filter_map(move |(prefix, candidate)| self.view(vrf, prefix, candidate)))
+        Ok(v4.chain(v6))
+    }
+
+    /// The next hops of a route, each with whether it leads somewhere by itself. Of a port split, where all others go first.
+    #[must_use]
+    pub fn ways(&self, route: &RouteView<'_>) -> Vec<(Path, RouteState)> {
+        self.sets.states(route.set)
     }
 
     /// The routes to exactly this prefix, the most preferred one first.
@@ -205,6 +213,7 @@ impl Forwarding {
             state: set.state,
             used: used == Some(*candidate),
             hop: set.hop,
+            set: candidate.set,
         })
     }
 }

@@ -5,8 +5,17 @@ use super::error::ForwardingError;
 use crate::ip::{NextHop, NextHopKind, NextHops};
 use crate::port_split::SplitHop;
 use graph::publish::Publisher;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tables::fib::NextHopId;
+
+/// What a group leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Its buckets, a power of two.
+    pub(super) buckets: Vec<NextHopId>,
+    /// Members that have none of them.
+    pub(super) idle: Vec<NextHopId>,
+}
 
 /// All next hops. Ids given up rest until no worker can meet them any more.
 #[derive(Debug)]
@@ -14,8 +23,8 @@ pub(super) struct Hops {
     list: Vec<NextHop>,
     /// Whom they lead to.
     pub(super) adjacencies: Adjacencies,
-    /// Buckets of the groups, by the group's id.
-    groups: BTreeMap<u32, Vec<NextHopId>>,
+    /// The groups, by their id.
+    groups: BTreeMap<u32, Group>,
     /// What port splits lead to, by the split's id.
     splits: BTreeMap<u32, SplitHop>,
     free: Vec<u32>,
@@ -72,11 +81,11 @@ impl Hops {
         self.replace(id, hop);
     }
 
-    /// Makes a next hop a group of these buckets, a power of two.
-    pub(super) fn set_group(&mut self, id: u32, buckets: Vec<NextHopId>) {
-        let mask = buckets.len().saturating_sub(1) as u16;
-        if self.groups.get(&id) != Some(&buckets) {
-            self.groups.insert(id, buckets);
+    /// Makes a next hop a group.
+    pub(super) fn set_group(&mut self, id: u32, group: Group) {
+        let mask = group.buckets.len().saturating_sub(1) as u16;
+        if self.groups.get(&id) != Some(&group) {
+            self.groups.insert(id, group);
             self.changed = true;
         }
         self.replace(id, NextHop { kind: NextHopKind::Group, bucket_mask: mask, ..NextHop::default() });
@@ -106,17 +115,36 @@ impl Hops {
         self.released.push(id);
     }
 
-    /// No FIB holds a released id any more: they may be used again once every worker has passed a boundary.
-    pub(super) fn rest(&mut self, publisher: &Publisher) {
-        self.adjacencies.rest(publisher);
-        if self.released.is_empty() {
+    /// No FIB holds a released id any more, but those of `held`: the others may be used again once every worker has passed a
+    /// boundary.
+    pub(super) fn rest(&mut self, publisher: &Publisher, held: &BTreeSet<u32>) {
+        let released = core::mem::take(&mut self.released);
+        let held = self.with_ways(released.iter().copied().filter(|id| held.contains(id)));
+        let (held, free): (Vec<u32>, Vec<u32>) = released.into_iter().partition(|id| held.contains(id));
+        let counted = held.iter().map(|id| self.get(*id).adjacency).collect();
+        self.adjacencies.rest(publisher, &counted);
+        self.released = held;
+        if free.is_empty() {
             return;
         }
-        for id in &self.released {
+        for id in &free {
             self.groups.remove(id);
             self.splits.remove(id);
         }
-        self.resting.push_back((publisher.mark(), core::mem::take(&mut self.released)));
+        self.resting.push_back((publisher.mark(), free));
+    }
+
+    /// These next hops, and those that groups and port splits among them lead to.
+    fn with_ways(&self, ids: impl Iterator<Item = u32>) -> BTreeSet<u32> {
+        let mut all = BTreeSet::new();
+        for id in ids {
+            all.insert(id);
+            let members =
+                self.groups.get(&id).into_iter().flat_map(|group| group.buckets.iter().chain(&group.idle));
+            all.extend(members.map(|member| member.0));
+            all.extend(self.splits.get(&id).into_iter().flat_map(|split| [split.matching, split.others]));
+        }
+        all
     }
 
     /// Makes ids usable that no worker can meet any more. Returns whether some still rest.
@@ -138,9 +166,12 @@ impl Hops {
         }
         let (list, tallies) = (self.list.clone(), self.adjacencies.tallies());
         let mut part = NextHops { list, tallies, ..NextHops::default() };
-        for (id, buckets) in &self.groups {
+        for (id, Group { buckets, idle }) in &self.groups {
             if let Some(group) = part.list.get_mut(*id as usize) {
                 group.first_bucket = part.buckets.len() as u32;
+                if !idle.is_empty() {
+                    part.idle.insert(group.first_bucket, idle.iter().map(|id| id.0).collect());
+                }
                 part.buckets.extend(buckets.iter().map(|id| id.0));
             }
         }

@@ -4,7 +4,7 @@ use super::error::ForwardingError;
 use super::route::Origin;
 use super::sets::{SetId, Sets};
 use graph::publish::Publisher;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Prefixes, Retired, RouteChange, Usage};
 
 /// Changes after which a batch sets its retired blocks aside.
@@ -30,8 +30,8 @@ pub(super) struct Rib<A: Address> {
     /// The others, of the few prefixes that have several, in order of preference.
     others: Prefixes<A, Vec<Candidate>>,
     queue: VecDeque<RouteChange<A>>,
-    /// Prefixes whose change the FIB had no room for.
-    unplaced: Vec<(A, u8)>,
+    /// Prefixes whose change the FIB had no room for: each once, however often it has been refused.
+    unplaced: BTreeSet<(A, u8)>,
     retired: VecDeque<(u64, Retired)>,
 }
 
@@ -42,7 +42,7 @@ impl<A: Address> Rib<A> {
             first: Prefixes::default(),
             others: Prefixes::default(),
             queue: VecDeque::new(),
-            unplaced: Vec::new(),
+            unplaced: BTreeSet::new(),
             retired: VecDeque::new(),
         }
     }
@@ -175,6 +175,15 @@ impl<A: Address> Rib<A> {
             let best = self.candidates(*prefix, *len).find(|candidate| sets.active(candidate.set).is_some());
             (*prefix, *len, best.map(|candidate| candidate.owner).filter(|owner| *owner != 0))
         })
+    }
+
+    /// Ids that the FIB holds, or will hold for a moment, whatever routes lead to by now: of prefixes whose change it has refused, and of those whose
+    /// changes are still queued.
+    pub(super) fn held(&self) -> impl Iterator<Item = u32> {
+        let unplaced = self.unplaced.iter().map(|(prefix, len)| self.writer.get(*prefix, *len));
+        let queued = self.queue.iter();
+        let queued = queued.flat_map(|change| [self.writer.get(change.prefix, change.len), Some(change.id)]);
+        unplaced.chain(queued).flatten().map(|id| id.0)
     }
 
     /// Tries again what the FIB had no room for.

@@ -1,7 +1,7 @@
 //! Path sets: what routes lead to, shared by all routes that lead to the same.
 
 use super::error::ForwardingError;
-use super::hops::Hops;
+use super::hops::{Group, Hops};
 use super::links::Links;
 use super::route::{Path, Pending, RouteState, Via};
 use super::splits::{Rules, rule_of};
@@ -79,6 +79,17 @@ impl Sets {
             Some((*path, member, held))
         });
         members.collect()
+    }
+
+    /// What a set's paths lead to, each with whether it does by itself; of a port split, its ways.
+    pub(super) fn states(&self, id: SetId) -> Vec<(Path, RouteState)> {
+        let Some(set) = self.get(id) else { return Vec::new() };
+        let members = set.members.iter().filter_map(|member| self.get(*member)).map(|member| member.state);
+        match rule_of(&set.paths) {
+            Some(_) => self.ways(&set.paths).into_iter().map(Path::from).zip(members).collect(),
+            None if set.members.is_empty() => set.paths.iter().map(|path| (*path, set.state)).collect(),
+            None => set.paths.iter().copied().zip(members).collect(),
+        }
     }
 
     /// The next-hop id of a set that leads somewhere.
@@ -284,7 +295,10 @@ impl Sets {
             Ok(buckets) => {
                 set.state = RouteState::Active;
                 set.buckets.clone_from(&buckets);
-                world.hops.set_group(set.hop, buckets);
+                let held: BTreeSet<u32> = buckets.iter().map(|id| id.0).collect();
+                let ids = active.iter().map(|member| member.id);
+                let idle = ids.filter(|id| !held.contains(&id.0)).collect();
+                world.hops.set_group(set.hop, Group { buckets, idle });
             }
             Err(_) => {
                 if let Some(state) = first {

@@ -2,6 +2,7 @@
 
 mod adjacencies;
 mod any_order;
+mod full;
 mod grace;
 mod routes;
 
