@@ -186,7 +186,7 @@ impl Sessions {
             return Err(NoRoom::Quota);
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict(number, End::EvictedForTable, tick) && !self.evict_of_crowd(tick) {
+            if !self.evict_for_table(number, tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }
