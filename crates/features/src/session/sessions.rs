@@ -478,7 +478,7 @@ impl Sessions {
         self.stats.reset(handle);
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);
-        self.tell(index, What::Began);
+        self.tell_anew(index);
         true
     }
 
