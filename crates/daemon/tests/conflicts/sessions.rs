@@ -28,6 +28,14 @@ pub(super) const TABLE: &[Row] = &[
         "x, which leads to an engine, has no Ethernet header",
     ),
     (
+        "an engine behind an interface with addresses",
+        "[[tenant]]\nname = \"a\"\nforward_services = [\"redirect\"]\nreverse_services = [\"redirect\"]\nredirect = { interfaces = [\"x\"] }",
+        "[[interface]]\nname = \"x\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
+        "x",
+        "addresses",
+        "x, which leads to an engine, has addresses",
+    ),
+    (
         "an interface of two tenants",
         "[[tenant]]\nname = \"blue\"\ninterfaces = [\"a\"]",
         "[[tenant]]\nname = \"red\"\ninterfaces = [\"b\", \"a\"]",
