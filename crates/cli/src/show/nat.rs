@@ -39,6 +39,7 @@ impl View for Pools {
             Column::right("CREATED"),
             Column::right("RATE").optional(),
             Column::right("EXHAUSTED"),
+            Column::right("NO BLOCK").optional(),
             Column::left("TENANTS").optional(),
         ]);
         for pool in &answer.pools {
@@ -57,15 +58,18 @@ impl View for Pools {
                 pool.translations.into(),
                 pool.created.into(),
                 earlier.map(event_rate).unwrap_or_default().into(),
-                Cell::toned(
-                    pool.exhausted.to_string(),
-                    if pool.exhausted > 0 { Tone::Bad } else { Tone::Plain },
-                ),
+                refused(pool.exhausted),
+                if pool.block_size == 0 { Cell::default() } else { refused(pool.without_block) },
                 pool.tenants.join(" ").into(),
             ]);
         }
         table.render(paint)
     }
+}
+
+/// Packets that were dropped.
+fn refused(packets: u64) -> Cell {
+    Cell::toned(packets.to_string(), if packets > 0 { Tone::Bad } else { Tone::Plain })
 }
 
 /// "fd00::/48 as 2001:db8:1::/48".
@@ -125,12 +129,17 @@ mod tests {
              fixed  192.0.2.64                 1024-65535  10.0.0.0/24, 252 each        20      300          0\n\
              out    192.0.2.0/28 198.51.100.7  1024-65535                               20      300          4  blue red\n"
         );
-        let shared =
-            NatPoolState { block_size: 512, blocks: 126, blocks_taken: 3, ..answer.pools[1].clone() };
+        let shared = NatPoolState {
+            block_size: 512,
+            blocks: 126,
+            blocks_taken: 3,
+            without_block: 7,
+            ..answer.pools[1].clone()
+        };
         assert_eq!(
             view.table(&NatResponse { pools: vec![shared] }, None, Paint::new(false)),
-            "POOL  ADDRESSES                  PORTS       BLOCKS                    SESSIONS  CREATED  EXHAUSTED  TENANTS\n\
-             out   192.0.2.0/28 198.51.100.7  1024-65535  3 of 126, 512 ports each        20      300          4  blue red\n"
+            "POOL  ADDRESSES                  PORTS       BLOCKS                    SESSIONS  CREATED  EXHAUSTED  NO BLOCK  TENANTS\n\
+             out   192.0.2.0/28 198.51.100.7  1024-65535  3 of 126, 512 ports each        20      300          4         7  blue red\n"
         );
         assert_eq!(view.table(&NatResponse::default(), None, Paint::new(false)), "no NAT pools\n");
     }

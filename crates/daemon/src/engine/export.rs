@@ -334,6 +334,11 @@ impl Wire<'_> {
             }
             Err(error) => {
                 exporter.unsent.fetch_add(records.into(), Ordering::Relaxed);
+                // A socket that is connected keeps its source address, and can send nothing any more once the host has that no longer: another one takes what the host has then. What
+                // these two say passes by itself.
+                if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) {
+                    self.socket = None;
+                }
                 self.say("flow records can't be sent", &error);
             }
         }
@@ -368,4 +373,63 @@ fn open(settings: &Ipfix) -> io::Result<UdpSocket> {
     socket.connect(settings.collector)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nowhere() -> Ipfix {
+        Ipfix {
+            collector: (Ipv4Addr::LOCALHOST, 9).into(),
+            source: None,
+            domain: 0,
+            template_seconds: std::num::NonZeroU32::MIN,
+            active_seconds: None,
+            tenants: Vec::new(),
+            nat_events: false,
+        }
+    }
+
+    /// As after the host's address has changed: each message fails until there is another socket.
+    #[test]
+    fn a_socket_that_can_send_nothing_is_given_up() {
+        let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        collector.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let settings = Ipfix { collector: collector.local_addr().unwrap(), ..nowhere() };
+        let exporter = Exporter::new(settings);
+        let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
+        let mut sends = |wire: &mut Wire<'_>, message: &[u8]| {
+            wire.retry = Instant::now();
+            wire.send(Some((message.to_vec(), 1)));
+            let mut buffer = [0; 100];
+            if wire.socket.is_some() { collector.recv_from(&mut buffer).ok() } else { None }
+        };
+        let (length, first) = sends(&mut wire, b"one").unwrap();
+        assert_eq!(length, 3);
+        // More than any datagram carries: no socket sends it.
+        assert_eq!(sends(&mut wire, &[0; 70_000]), None);
+        assert_eq!(exporter.figures().unsent, 1);
+        let (length, second) = sends(&mut wire, b"three").unwrap();
+        assert_eq!((length, exporter.figures().messages), (5, 2));
+        assert_ne!(first, second, "by another socket");
+    }
+
+    /// That nobody listens passes, and what has said so is no reason to begin anew.
+    #[test]
+    fn a_socket_is_kept_while_nobody_listens() {
+        let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let settings = Ipfix { collector: collector.local_addr().unwrap(), ..nowhere() };
+        drop(collector);
+        let exporter = Exporter::new(settings);
+        let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
+        let mut port = |wire: &mut Wire<'_>| {
+            wire.send(Some((b"one".to_vec(), 1)));
+            wire.socket.as_ref().map(|socket| socket.local_addr().unwrap())
+        };
+        let first = port(&mut wire);
+        assert!(first.is_some());
+        (0..10).for_each(|_| assert_eq!(port(&mut wire), first));
+        assert!(exporter.figures().refused > 0);
+    }
 }

@@ -108,6 +108,7 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         blocks_per_host: spec.blocks.map_or(0, |blocks| blocks.per_host.into()),
         blocks: blocks(Blocks::len),
         blocks_taken: blocks(Blocks::taken),
+        without_block: pool.figures.without_block.load(Ordering::Relaxed),
     }
 }
 

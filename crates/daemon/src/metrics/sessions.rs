@@ -17,7 +17,7 @@ pub(super) fn collect(inspect: &dyn Inspect, out: &mut Exposition) {
 
 fn nat_pools(inspect: &dyn Inspect, out: &mut Exposition) {
     type Figure = (&'static str, Kind, &'static str, fn(&NatPoolState) -> u64);
-    let figures: [Figure; 6] = [
+    let figures: [Figure; 7] = [
         ("quiver_nat_pool_addresses", Kind::Gauge, "Addresses of a NAT pool.", |pool| pool.size),
         ("quiver_nat_pool_translations", Kind::Gauge, "Sessions that are translated.", |pool| {
             pool.translations
@@ -31,8 +31,14 @@ fn nat_pools(inspect: &dyn Inspect, out: &mut Exposition) {
         (
             "quiver_nat_pool_exhausted_total",
             Kind::Counter,
-            "Packets dropped because all ports were in use to their destination, or there was no block of ports for their host.",
+            "Packets dropped because all ports were in use to their destination.",
             |pool| pool.exhausted,
+        ),
+        (
+            "quiver_nat_pool_without_block_total",
+            Kind::Counter,
+            "Packets dropped because their host has as many blocks of ports as it may, or there was none left for it.",
+            |pool| pool.without_block,
         ),
         ("quiver_nat_pool_port_blocks", Kind::Gauge, "Blocks of ports of a NAT pool.", |pool| pool.blocks),
         ("quiver_nat_pool_port_blocks_taken", Kind::Gauge, "Blocks of ports that hosts have.", |pool| {

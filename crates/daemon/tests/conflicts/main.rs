@@ -340,6 +340,10 @@ fn what_looks_alike_but_is_not_the_same_is_accepted() {
          [[vip]]\nname = \"d\"\naddress = \"10.96.0.1\"\nport = 53\ncontext = 7
          [[tenant]]\nname = \"blue\"\ncontext = 9\ninterfaces = [\"a\"]
          [[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.96.0.1/24\"]",
+        // one address in two address spaces, and neighbours of it
+        "[[nat_pool]]\nname = \"a\"\naddresses = [\"192.0.2.1\", \"192.0.2.3-192.0.2.4\"]
+         [[nat_pool]]\nname = \"b\"\naddresses = [\"192.0.2.2\", \"192.0.2.5\", \"192.0.2.0-192.0.2.0\"]
+         [[nat_pool]]\nname = \"c\"\naddresses = [\"192.0.2.0/24\"]\ncontext = 7",
     ];
     for toml in accepted {
         let (directory, world) = (tempfile::tempdir().unwrap(), World::default());

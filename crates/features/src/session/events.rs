@@ -57,7 +57,7 @@ pub enum What {
     Translated,
     /// A service lets none of its packets pass from now on.
     Blocked,
-    /// It is over. A connection that begins anew in its time-wait has ended, too.
+    /// It is over. A connection that begins anew in its time-wait has ended, too, and what was sent to a backend when its session is given another.
     Ended(End),
 }
 
@@ -194,19 +194,50 @@ impl Sessions {
     /// Tells them that the connection which session `index` was has ended, when its next one has begun with a packet of `bytes` from that side of the old one.
     #[inline(always)]
     pub(super) fn tell_reopened(&self, index: u32, side: Direction, bytes: u32) {
-        if !self.watchers.is_empty()
-            && let Some(mut seen) = self.as_it_is(index)
-        {
+        self.tell_over(index, End::Finished, (side, bytes), |seen| {
             // The service that has seen the packet has begun already.
             (seen.session.state, seen.tcp) = (State::TimeWait, None);
             seen.session.initiated_by(side);
+        });
+    }
+
+    /// Tells them that session `index` is over as it was with its backend, which it loses by a packet of `bytes` from its initiator.
+    pub(super) fn tell_forsaken(&self, index: u32, bytes: u32) {
+        self.tell_over(index, End::Reconfigured, (Direction::Forward, bytes), |_| {});
+    }
+
+    /// Tells them that what session `index` was is over, by a packet that is counted already; `as_was` undoes what else that has done.
+    #[inline(always)]
+    fn tell_over(
+        &self,
+        index: u32,
+        end: End,
+        (side, bytes): (Direction, u32),
+        as_was: impl FnOnce(&mut Seen),
+    ) {
+        if !self.watchers.is_empty()
+            && let Some(mut seen) = self.as_it_is(index)
+        {
+            as_was(&mut seen);
             seen.session.uncount(side, bytes);
-            let handle = self.table.handle(index);
-            let binding =
-                handle.map(|handle| self.translations.binding(&self.table, handle)).unwrap_or_default();
-            let what = What::Ended(End::Finished);
+            let (what, binding) = (What::Ended(end), self.binding(index));
             self.watchers.tell(&Event { what, at: self.watchers.now, seen, binding });
         }
+    }
+
+    /// Tells them that session `index` begins where another one was. Where it is still translated as that was, nobody else says so.
+    #[cold]
+    pub(super) fn tell_anew(&self, index: u32) {
+        self.tell(index, What::Began);
+        if self.table.get(index).is_some_and(Session::is_translated) {
+            self.tell_of(index, What::Translated, self.binding(index));
+        }
+    }
+
+    /// What is said of the port that session `index` has.
+    fn binding(&self, index: u32) -> Binding {
+        let handle = self.table.handle(index);
+        handle.map(|handle| self.translations.binding(&self.table, handle)).unwrap_or_default()
     }
 
     /// Why a session ends whose time is over.

@@ -106,16 +106,19 @@ impl Sessions {
     /// A session as it is now.
     pub(super) fn as_it_is(&self, index: u32) -> Option<Seen> {
         let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
-        let owners = self.translations.owners(handle);
+        let session = *self.table.get(index)?;
+        // What is known of one that has lost its backend is none of its any more.
+        let translated = Some(handle).filter(|_| session.is_translated());
+        let owners = translated.and_then(|handle| self.translations.owners(handle));
         Some(Seen {
             handle,
             key,
-            session: *self.table.get(index)?,
+            session,
             tcp: self.tcp.get(handle).and_then(Track::states),
             stats: self.stats.get(handle).map(Stats::sides),
-            translated: self.translations.endpoints(handle),
+            translated: translated.and_then(|handle| self.translations.endpoints(handle)),
             balanced: owners.is_some_and(|owners| owners.account != NOBODY),
-            direct: self.translations.direct(handle).is_some(),
+            direct: translated.is_some_and(|handle| self.translations.direct(handle).is_some()),
             begun: self.begun.get(handle).copied().unwrap_or(0),
         })
     }

@@ -98,17 +98,36 @@ impl Sessions {
         true
     }
 
-    /// Ends a session of the tenant with most that make room. The one that had most may have none left: then of the next one that has any.
-    pub(super) fn evict_of_crowd(&mut self, tick: u64) -> bool {
-        for _ in 0..TENANTS {
+    /// Ends a session so that there is a place in the table for one of that tenant's: of the tenant with most that make room, so that a flood is paid by whose it is, and by
+    /// nobody else who comes. Where nobody has such ones, an idle one of the newcomer's own, or else of another's. False where there is none.
+    pub(super) fn evict_for_table(&mut self, number: u16, tick: u64) -> bool {
+        let end = End::EvictedForTable;
+        if self.find_crowd() {
+            return self.evict(self.crowd, end, tick);
+        }
+        if self.evict(number, end, tick) {
+            return true;
+        }
+        // With each packet another one.
+        self.next_crowd();
+        self.evict(self.crowd, end, tick)
+    }
+
+    /// Looks for a tenant with sessions that make room: the one that had most may have none left; then the next one that has any is as good. False where it finds none, as far as it looks.
+    fn find_crowd(&mut self) -> bool {
+        for _ in 0..TENANTS.min(self.parts.len()) {
             let crowd = self.parts.get(usize::from(self.crowd));
             if crowd.is_some_and(|crowd| crowd.spare() > 0) {
-                break;
+                return true;
             }
-            let next = usize::from(self.crowd) + 1;
-            self.crowd = if next < self.parts.len() { next as u16 } else { 0 };
+            self.next_crowd();
         }
-        self.evict(self.crowd, End::EvictedForTable, tick)
+        false
+    }
+
+    fn next_crowd(&mut self) {
+        let next = usize::from(self.crowd) + 1;
+        self.crowd = if next < self.parts.len() { next as u16 } else { 0 };
     }
 
     /// An established session of the tenant that nothing was heard of for long. Those that it isn't so with are put behind

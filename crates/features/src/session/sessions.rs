@@ -186,7 +186,7 @@ impl Sessions {
             return Err(NoRoom::Quota);
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict(number, End::EvictedForTable, tick) && !self.evict_of_crowd(tick) {
+            if !self.evict_for_table(number, tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }
@@ -478,7 +478,7 @@ impl Sessions {
         self.stats.reset(handle);
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);
-        self.tell(index, What::Began);
+        self.tell_anew(index);
         true
     }
 

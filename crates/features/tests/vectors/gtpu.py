@@ -9,6 +9,7 @@ conversation, whatever their ports.
 
 import sys
 
+import two_sides
 from scapy.contrib.gtp import (
     IE_TEIDI,
     GTP_U_Header,
@@ -18,31 +19,18 @@ from scapy.contrib.gtp import (
     IE_GSNAddress,
 )
 from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
-from scapy.layers.l2 import Ether
+from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.packet import Raw
+from two_sides import V6, A, B, ip
 
-V6 = sys.argv[1] == "6"
-A, B, C = ("2001:db8:2::2", "2001:db8:1002::9", "2001:db8:1002::a") if V6 else ("10.0.2.2", "10.2.0.9", "10.2.0.10")
+C = "2001:db8:1002::a" if V6 else "10.2.0.10"
 ONE, OTHER = 0x00001234, 0x00001235
-
-
-def ip(src, dst, ttl, **more):
-    return IPv6(src=src, dst=dst, hlim=ttl, **more) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1, **more)
 
 
 def row(name, there, payload, to=B, **more):
     """`there`: from A to B. A row's packet leaves by the other interface with one hop less."""
     src, dst = (A, to) if there else (to, A)
-    ethernet = {"type": 0x86DD if V6 else 0x0800}
-    came, left = (bytes(ip(src, dst, ttl, **more) / payload) for ttl in (64, 63))
-    if there:
-        rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
-        tx_if = 3
-    else:
-        rx_if, tx_if = 3, 2
-        left = bytes(Ether(dst="02:00:00:00:02:02", src="02:fe:00:00:00:02", **ethernet)) + left
-    print(f"\nrow {name}\nin {rx_if} {came.hex()}\nout {tx_if} {left.hex()}")
+    two_sides.row(name, there, lambda hops: ip(src, dst, hops, **more) / payload)
 
 
 def udp(sport=2152, dport=2152):

@@ -9,42 +9,29 @@ link-layer headers. A row's name says what it is; the tests send rows one after 
 
 import sys
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+import two_sides
+from scapy.layers.inet import ICMP, TCP, UDP
 from scapy.layers.inet6 import (
     ICMPv6DestUnreach,
     ICMPv6EchoReply,
     ICMPv6EchoRequest,
     ICMPv6TimeExceeded,
-    IPv6,
     IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
     PadN,
 )
 from scapy.layers.ipsec import AH, ESP
-from scapy.layers.l2 import GRE, Ether
+from scapy.layers.l2 import GRE
 from scapy.packet import Raw
+from two_sides import V6, A, B, ip
 
-V6 = sys.argv[1] == "6"
-A, B = ("2001:db8:2::2", "2001:db8:1002::9") if V6 else ("10.0.2.2", "10.2.0.9")
 ROUTER = "2001:db8:1002::1" if V6 else "10.2.0.1"
-
-
-def ip(src, dst, ttl, **more):
-    return IPv6(src=src, dst=dst, hlim=ttl, **more) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1, **more)
 
 
 def row(name, there, payload, src=None, **more):
     """`there`: from A to B. A row's packet leaves by the other interface with one hop less."""
     src, dst = (src or A, B) if there else (src or B, A)
-    ethernet = {"type": 0x86DD if V6 else 0x0800}
-    came, left = (bytes(ip(src, dst, ttl, **more) / payload) for ttl in (64, 63))
-    if there:
-        rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
-        tx_if = 3
-    else:
-        rx_if, tx_if = 3, 2
-        left = bytes(Ether(dst="02:00:00:00:02:02", src="02:fe:00:00:00:02", **ethernet)) + left
-    print(f"\nrow {name}\nin {rx_if} {came.hex()}\nout {tx_if} {left.hex()}")
+    two_sides.row(name, there, lambda hops: ip(src, dst, hops, **more) / payload)
 
 
 def both(name, there, back):

@@ -9,21 +9,19 @@ number: where A stands, where B stands" after the packet, by RFC 9293 section 3.
 
 import sys
 
-from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
-from scapy.layers.l2 import Ether
+import two_sides
+from scapy.layers.inet import TCP
+from scapy.layers.inet6 import IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.packet import Raw
-
-V6 = sys.argv[1] == "6"
-A, B = ("2001:db8:2::2", "2001:db8:1002::9") if V6 else ("10.0.2.2", "10.2.0.9")
+from two_sides import V6, A, B
 
 
 def ip(src, dst, ttl, options=False):
     """The network header; with options, the transport header lies four or eight bytes further behind."""
     if V6:
-        header = IPv6(src=src, dst=dst, hlim=ttl)
+        header = two_sides.ip(src, dst, ttl)
         return header / IPv6ExtHdrDestOpt() if options else header
-    return IP(src=src, dst=dst, ttl=ttl, id=1, options=[b"\x01\x01\x01\x00"] if options else [])
+    return two_sides.ip(src, dst, ttl, options=[b"\x01\x01\x01\x00"] if options else [])
 
 
 def first_fragment(src, dst, ttl, segment, size):
@@ -31,22 +29,18 @@ def first_fragment(src, dst, ttl, segment, size):
     whole = ip(src, dst, ttl) / segment
     part = Raw(bytes(whole)[-len(segment) :][:size])
     if V6:
-        return IPv6(src=src, dst=dst, hlim=ttl) / IPv6ExtHdrFragment(nh=6, m=1, id=7) / part
-    return IP(src=src, dst=dst, ttl=ttl, id=1, flags="MF", proto=6) / part
+        return two_sides.ip(src, dst, ttl) / IPv6ExtHdrFragment(nh=6, m=1, id=7) / part
+    return two_sides.ip(src, dst, ttl, flags="MF", proto=6) / part
 
 
 def row(name, there, segment, verdict, cut=0, options=False, src=None):
     src, dst = (src or A, B) if there else (B, A)
-    ethernet = {"type": 0x86DD if V6 else 0x0800}
-    came, left = (bytes(first_fragment(src, dst, ttl, segment, cut) if cut else ip(src, dst, ttl, options) / segment) for ttl in (64, 63))
-    if there:
-        rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
-        tx_if = 3
-    else:
-        rx_if, tx_if = 3, 2
-        left = bytes(Ether(dst="02:00:00:00:02:02", src="02:fe:00:00:00:02", **ethernet)) + left
-    print(f"\nrow {name}\nin {rx_if} {came.hex()}")
-    print(f"out {tx_if} {left.hex()}" if verdict == "pass" else f"drop tcp-check {verdict}")
+    reason = None if verdict == "pass" else f"tcp-check {verdict}"
+
+    def packet(hops):
+        return first_fragment(src, dst, hops, segment, cut) if cut else ip(src, dst, hops, options) / segment
+
+    two_sides.row(name, there, packet, reason)
 
 
 def conversation(name, *packets):

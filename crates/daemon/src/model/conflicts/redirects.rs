@@ -60,6 +60,7 @@ fn unfit(spec: &InterfaceSpec) -> Option<(&'static str, &'static str, &'static s
         port if !port.is_ethernet() => {
             Some(("mode", "has no Ethernet header", "set its mode to ethernet or tap"))
         }
+        _ if !spec.addresses.is_empty() => Some(("addresses", "has addresses", "leave them out")),
         _ => None,
     }
 }

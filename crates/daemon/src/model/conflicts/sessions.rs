@@ -9,7 +9,7 @@ use features::session::nat::PrefixPair;
 use features::session::parser::Parser;
 
 use super::Conflicts;
-use crate::model::spec::TenantSpec;
+use crate::model::spec::{Ipv4Span, TenantSpec};
 use crate::model::{Flaw, Key, Name};
 
 impl Conflicts<'_> {
@@ -88,33 +88,11 @@ impl Conflicts<'_> {
 
     /// An address is one pool's, and a pool's packets belong to one address space.
     pub(super) fn nat_pools(&mut self) {
-        let pools: Vec<_> = self.model.nat_pools.iter().collect();
-        for (at, (name, stored)) in pools.iter().enumerate() {
-            let spec = &stored.spec;
-            for (other, before) in &pools[..at] {
-                if spec.context != before.spec.context {
-                    continue;
-                }
-                let (all, earlier) = (spec.all_addresses(), before.spec.all_addresses());
-                let mut pairs =
-                    all.iter().flat_map(|span| earlier.iter().map(move |earlier| (span, earlier)));
-                if let Some((span, earlier)) = pairs.find(|(span, earlier)| span.overlaps(**earlier)) {
-                    self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
-                        let what = format!("{span} and {earlier} overlap, of which one is {other}'s");
-                        Flaw::new("addresses", what).remedy("give each address to one pool")
-                    });
-                }
-                let overlap =
-                    |pair: &&PrefixPair| before.spec.prefixes.iter().any(|one| one.overlaps(**pair));
-                if let Some(pair) = spec.prefixes.iter().find(overlap) {
-                    self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
-                        let prefix = |bits: u128| format!("{}/{}", Ipv6Addr::from_bits(bits), pair.len);
-                        let (inside, outside) = (prefix(pair.inside), prefix(pair.outside));
-                        Flaw::new("prefixes", format!("{inside} or {outside} overlaps a prefix of {other}"))
-                            .remedy("give each prefix to one pool")
-                    });
-                }
-            }
+        let mut pools = self.model.nat_pools.keys();
+        // What was there before has been compared.
+        if pools.any(|name| self.batch.contains(&Key::NatPool(name.clone()))) {
+            self.addresses_of_pools();
+            self.prefixes_of_pools();
         }
         let mut owners = BTreeMap::new();
         for (name, stored) in &self.model.tenants {
@@ -137,6 +115,49 @@ impl Conflicts<'_> {
                 Flaw::new("context", format!("{other} has another context, and they belong together"))
                     .remedy("give a pool and the tenants that use it the same context")
             });
+        }
+    }
+
+    /// No two pools of an address space have an address in common.
+    fn addresses_of_pools(&mut self) {
+        let mut spans: Vec<(u16, Ipv4Span, &Name)> = Vec::new();
+        for (name, stored) in &self.model.nat_pools {
+            let all = stored.spec.all_addresses();
+            spans.extend(all.into_iter().map(|span| (stored.spec.context, span, name)));
+        }
+        spans.sort_unstable();
+        // The one that reaches furthest: whoever begins in it is another pool's, since a pool has no address twice.
+        let mut furthest: Option<(u16, Ipv4Span, &Name)> = None;
+        for one in spans {
+            let (context, span, name) = one;
+            let before = furthest.filter(|(its, before, _)| *its == context && before.last >= span.first);
+            if let Some((_, earlier, other)) = before {
+                self.blame(Key::NatPool(name.clone()), Key::NatPool(other.clone()), |other| {
+                    let what = format!("{span} and {earlier} overlap, of which one is {other}'s");
+                    Flaw::new("addresses", what).remedy("give each address to one pool")
+                });
+            }
+            if before.is_none_or(|(_, before, _)| before.last < span.last) {
+                furthest = Some(one);
+            }
+        }
+    }
+
+    /// Nor a prefix of IPv6.
+    fn prefixes_of_pools(&mut self) {
+        let specs = self.model.nat_pools.values().map(|stored| &*stored.spec);
+        let pools: Vec<_> = specs.filter(|spec| !spec.prefixes.is_empty()).collect();
+        for (at, spec) in pools.iter().enumerate() {
+            for before in pools[..at].iter().filter(|before| before.context == spec.context) {
+                let overlap = |pair: &&PrefixPair| before.prefixes.iter().any(|one| one.overlaps(**pair));
+                let Some(pair) = spec.prefixes.iter().find(overlap) else { continue };
+                self.blame(Key::NatPool(spec.name.clone()), Key::NatPool(before.name.clone()), |other| {
+                    let prefix = |bits: u128| format!("{}/{}", Ipv6Addr::from_bits(bits), pair.len);
+                    let (inside, outside) = (prefix(pair.inside), prefix(pair.outside));
+                    Flaw::new("prefixes", format!("{inside} or {outside} overlaps a prefix of {other}"))
+                        .remedy("give each prefix to one pool")
+                });
+            }
         }
     }
 

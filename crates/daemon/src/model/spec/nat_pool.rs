@@ -1,15 +1,15 @@
 //! Pools of addresses for NAT.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeSet, HashSet};
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use api::v1::{NatMapping, NatPool, NatProtocol};
-use features::session::nat::{BlockSize, Deterministic, Mapping, PrefixPair};
+use features::session::nat::{BlockSize, Mapping, PrefixPair};
 use wire::IpProtocol;
 
-use super::{IpRange, nat_prefix};
+use super::ipv4_span::{self, Ipv4Span};
+use super::nat_prefix;
 use crate::model::{Flaw, Name, fields};
 
 /// The well-known ports are left alone (RFC 4787 section 4.2.1).
@@ -20,66 +20,6 @@ const BLOCKS_PER_HOST: u32 = 8;
 const SMALLEST_BLOCK: u32 = 16;
 /// Blocks of a pool at most: each takes 8 bytes.
 const MOST_BLOCKS: u64 = 1 << 22;
-
-/// IPv4 addresses from one to another, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ipv4Span {
-    /// The first.
-    pub first: Ipv4Addr,
-    /// The last, not below the first.
-    pub last: Ipv4Addr,
-}
-
-impl Ipv4Span {
-    /// Reads an address, a prefix or a range.
-    fn parse(field: &str, text: &str) -> Result<Self, Flaw> {
-        let range = if text.contains(['/', '-']) {
-            IpRange::parse(field, text)?
-        } else {
-            let address = fields::address(field, text)?;
-            IpRange { first: address, last: address }
-        };
-        match (range.first, range.last) {
-            (IpAddr::V4(first), IpAddr::V4(last)) => Ok(Self { first, last }),
-            _ => {
-                Err(Flaw::new(field, format!("{text} isn't IPv4"))
-                    .remedy("say prefixes of IPv6 in `prefixes`"))
-            }
-        }
-    }
-
-    /// Number of addresses.
-    fn len(self) -> u64 {
-        u64::from(self.last.to_bits()) - u64::from(self.first.to_bits()) + 1
-    }
-
-    /// Whether an address is in both.
-    pub fn overlaps(self, other: Self) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-
-    /// As workers see hosts that have their ports by their address.
-    pub fn to_bits(self) -> Deterministic {
-        Deterministic { first: self.first.to_bits(), last: self.last.to_bits() }
-    }
-
-    fn is_unicast(self) -> bool {
-        // The last one of 0/8, 127/8, and all from 224/3 on.
-        let not = [(0, 0x00ff_ffff), (0x7f00_0000, 0x7fff_ffff), (0xe000_0000, u32::MAX)];
-        let span =
-            |(first, last)| Self { first: Ipv4Addr::from_bits(first), last: Ipv4Addr::from_bits(last) };
-        !not.map(span).iter().any(|other| self.overlaps(*other))
-    }
-}
-
-impl fmt::Display for Ipv4Span {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last {
-            return self.first.fmt(formatter);
-        }
-        IpRange { first: self.first.into(), last: self.last.into() }.fmt(formatter)
-    }
-}
 
 /// A pool of addresses for NAT; see [`NatPool`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +49,7 @@ impl NatPoolSpec {
     /// [`Flaw`] naming the field.
     pub fn parse(pool: &NatPool) -> Result<Self, Flaw> {
         let needs_none = !pool.mappings.is_empty() || !pool.prefixes.is_empty();
-        let addresses = addresses(&pool.addresses, needs_none)?;
+        let addresses = ipv4_span::parse_all(&pool.addresses, needs_none)?;
         let port = |field, said, default| fields::number(field, said, 1..=u32::from(u16::MAX), default);
         let first = port("first_port", pool.first_port, FIRST_PORT.into())? as u16;
         let last = port("last_port", pool.last_port, u16::MAX.into())? as u16;
@@ -163,16 +103,11 @@ impl NatPoolSpec {
 
     /// Its addresses and those that hosts are mapped to, none twice.
     pub fn all_addresses(&self) -> Vec<Ipv4Span> {
-        let mapped: BTreeSet<_> = self.mappings.iter().map(|mapping| host(mapping.outside)).collect();
-        let others = mapped.into_iter().filter(|one| !self.addresses.iter().any(|span| span.overlaps(*one)));
+        let mapped: BTreeSet<_> =
+            self.mappings.iter().map(|mapping| Ipv4Span::host(mapping.outside)).collect();
+        let others = mapped.into_iter().filter(|one| ipv4_span::overlapping(&self.addresses, *one).is_none());
         self.addresses.iter().copied().chain(others).collect()
     }
-}
-
-/// An address alone.
-fn host(address: u32) -> Ipv4Span {
-    let address = Ipv4Addr::from_bits(address);
-    Ipv4Span { first: address, last: address }
 }
 
 fn mapping_to_api(mapping: &Mapping) -> NatMapping {
@@ -195,11 +130,13 @@ fn mappings(
     ports: &RangeInclusive<u16>,
 ) -> Result<Vec<Mapping>, Flaw> {
     let mut all: Vec<Mapping> = Vec::new();
+    let (mut seen_by, mut owned_by) = (HashSet::new(), HashSet::new());
     for (index, one) in said.iter().enumerate() {
         let place = |field: &str| format!("mappings[{index}].{field}");
         let mapping = mapping(one, place)?;
         let Mapping { inside, outside, port, .. } = mapping;
-        let (seen, ours) = (host(outside), addresses.iter().find(|span| span.overlaps(host(outside))));
+        let (seen, ours) =
+            (Ipv4Span::host(outside), ipv4_span::overlapping(addresses, Ipv4Span::host(outside)));
         if let Some(span) = ours
             && port.is_none_or(|(_, _, seen)| ports.contains(&seen))
         {
@@ -209,29 +146,21 @@ fn mappings(
             );
             return Err(flaw.remedy("take an address that isn't the pool's, or a port below its first_port or above its last_port"));
         }
-        let same_port = |other: &Mapping, port_of: fn((u8, u16, u16)) -> (u8, u16)| {
-            other.port.map(port_of) == port.map(port_of)
-        };
-        let seen_twice = |other: &&Mapping| {
-            other.outside == outside && same_port(other, |(protocol, _, seen)| (protocol, seen))
-        };
-        if all.iter().find(seen_twice).is_some() {
+        if !seen_by.insert((outside, port.map(|(protocol, _, seen)| (protocol, seen)))) {
             return Err(Flaw::new(place("outside"), format!("{seen} is mapped already"))
                 .remedy("map each address or port once"));
         }
-        let own_twice = |other: &&Mapping| {
-            other.inside == inside && same_port(other, |(protocol, own, _)| (protocol, own))
-        };
-        if all.iter().find(own_twice).is_some() {
-            return Err(Flaw::new(place("inside"), format!("{} is mapped already", host(inside)))
+        if !owned_by.insert((inside, port.map(|(protocol, own, _)| (protocol, own)))) {
+            return Err(Flaw::new(place("inside"), format!("{} is mapped already", Ipv4Span::host(inside)))
                 .remedy("a host is seen with one address"));
         }
         all.push(mapping);
     }
     // An address that is one host's inside and another's outside can't be told.
-    let both = all.iter().find(|one| all.iter().any(|other| other.outside == one.inside));
+    let outside: HashSet<u32> = all.iter().map(|one| one.outside).collect();
+    let both = all.iter().find(|one| outside.contains(&one.inside));
     if let Some(both) = both {
-        return Err(Flaw::new("mappings", format!("{} is inside and outside", host(both.inside)))
+        return Err(Flaw::new("mappings", format!("{} is inside and outside", Ipv4Span::host(both.inside)))
             .remedy("take addresses outside that no host inside has"));
     }
     all.sort_unstable();
@@ -278,29 +207,6 @@ fn mapping(said: &NatMapping, place: impl Fn(&str) -> String) -> Result<Mapping,
     let own = port("inside_port", said.inside_port, said.outside_port)?;
     let protocol = if protocol == NatProtocol::Udp { IpProtocol::UDP } else { IpProtocol::TCP };
     Ok(Mapping { inside, outside, port: Some((protocol.0, own, seen)), twice: said.twice })
-}
-
-fn addresses(texts: &[String], needs_none: bool) -> Result<Vec<Ipv4Span>, Flaw> {
-    let mut spans = Vec::new();
-    for (index, text) in texts.iter().enumerate() {
-        let field = format!("addresses[{index}]");
-        let span = Ipv4Span::parse(&field, text)?;
-        if !span.is_unicast() {
-            return Err(Flaw::new(field, format!("{text} has addresses that are no host's"))
-                .remedy("leave out 0.0.0.0/8, 127.0.0.0/8 and 224.0.0.0/3"));
-        }
-        if let Some(other) = spans.iter().find(|other| span.overlaps(**other)) {
-            return Err(Flaw::new(field, format!("{text} overlaps {other}")).remedy("say each address once"));
-        }
-        spans.push(span);
-    }
-    if spans.is_empty() && !needs_none {
-        return Err(
-            Flaw::new("addresses", "a pool without addresses is of no use").remedy("say one at least")
-        );
-    }
-    spans.sort_unstable();
-    Ok(spans)
 }
 
 /// Hosts that have a port each, at least.
@@ -418,6 +324,30 @@ mod tests {
         };
         let canonical = NatPool { addresses: vec!["192.0.2.1".into(), "198.51.100.7".into()], ..pool() };
         assert_eq!(NatPoolSpec::parse(&said).unwrap().to_api(), canonical);
+    }
+
+    /// As many as take seconds where each is compared with all others.
+    #[test]
+    fn a_pool_may_have_many_addresses_and_mappings() {
+        let at = |network: u32, host: u32| Ipv4Addr::from_bits(network | host).to_string();
+        let one = |host| NatMapping {
+            inside: at(10 << 24, host),
+            outside: at(11 << 24, host),
+            ..NatMapping::default()
+        };
+        let mut many = NatPool {
+            addresses: (0..20_000).map(|host| at(12 << 24, 2 * host)).collect(),
+            mappings: (0..20_000).map(one).collect(),
+            ..pool()
+        };
+        let spec = NatPoolSpec::parse(&many).unwrap();
+        assert_eq!(spec.all_addresses().len(), 40_000);
+        assert_eq!(spec.to_api(), many);
+        for (address, overlaps) in [("12.0.0.1", false), ("12.0.0.7-12.0.0.9", true), ("12.0.0.0/8", true)] {
+            many.addresses.push(address.into());
+            assert_eq!(NatPoolSpec::parse(&many).is_err(), overlaps, "{address}");
+            many.addresses.pop();
+        }
     }
 
     #[test]

@@ -147,16 +147,22 @@ impl Sessions {
         Some(())
     }
 
-    /// The session's backend takes no more, and hasn't answered: it is given another, about which nobody was asked yet.
+    /// The session's backend takes no more, and hasn't answered: by a packet of `bytes`, the session is to be given another, about which nobody was asked yet. For whoever looks on it is another session:
+    /// what was sent to the one isn't counted as sent to the other, and who was seen how has an end.
     #[cold]
-    pub(super) fn forsake(&mut self, tenants: &Tenants, index: u32) {
+    pub(super) fn forsake(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
+        self.now_is(tick);
+        self.tell_forsaken(index, bytes);
         let Some((handle, _, session)) = self.table.visit(index) else { return };
+        session.created = tick as u32;
+        session.count_anew(bytes);
         session.marks.put(Marks::TRANSLATED, false);
         if let Some(tenant) = tenants.get(session.tenant) {
             acl::ask_again(session, handle, tenant, &mut self.acl);
         }
         self.directed(tenants, handle, false);
         self.translations.release(&mut self.table, handle);
+        self.tell_anew(index);
     }
 
     /// From now on the session's answers go past us, or don't any more: other services follow it.

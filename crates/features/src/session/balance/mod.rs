@@ -177,7 +177,8 @@ impl Balance {
         if arrival.sessions.table.get(arrival.session).is_none_or(stays) {
             return Entry::Goes;
         }
-        arrival.sessions.forsake(arrival.tenants, arrival.session);
+        let bytes = arrival.packets.meta(arrival.slot).len();
+        arrival.sessions.forsake(arrival.tenants, arrival.session, bytes, arrival.tick);
         Self::begin(arrival, Counter::Rebalanced)
     }
 

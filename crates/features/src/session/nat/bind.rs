@@ -10,7 +10,6 @@ use super::blocks::{Binding, Blocks};
 use super::likely::Likely;
 use super::pool::{Figures, Pool, Share};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tables::session::{Beside, Endpoint, Handle, Key};
 use wire::IpProtocol;
 
@@ -21,8 +20,8 @@ const LOOKS: usize = 1 << 14;
 /// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
 const REMEMBERED: usize = 16;
 
-/// The address that hosts are seen with, or the host where it has ports of blocks, and a remote to which there is no port, and when that was found out.
-type UsedUp = Option<(u32, End<u32>, u64)>;
+/// The address that hosts are seen with, or the host where it has ports of blocks, and a remote to which there is no port, and when that was found out; and why.
+type UsedUp = Option<((u32, End<u32>, u64), NoPort)>;
 
 /// Why a session gets no port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +30,8 @@ pub(in super::super) enum NoPort {
     NoShare,
     /// All of its ports are in use to that destination.
     Exhausted,
+    /// All of its blocks' are, and it is given none more.
+    NoBlock,
     /// The one that the host is mapped to is.
     InUse,
 }
@@ -201,32 +202,37 @@ impl Sessions {
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let refused = (if pool.blocks.is_some() { host.0 } else { share.address }, remote, tick);
-        if self.translations.pools.used_up.contains(&Some(refused)) {
-            pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
-            return Err(NoPort::Exhausted);
+        let mut used_up = self.translations.pools.used_up.iter().flatten();
+        if let Some((_, why)) = used_up.find(|(it, _)| *it == refused) {
+            return Err(pool.figures.refuse(*why));
         }
         let found = match &pool.blocks {
             Some(blocks) => {
                 let wanting = Wanting { worker, key: &key, ends };
                 self.block_port(tenants, (handle, &wanting), blocks, share.address)
             }
-            None => self.port(tenants, worker, (&key, ends), &share, TRIES).and_then(|seen| {
-                let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
-                Some((alias, seen.beyond, Binding::Port))
-            }),
-        };
-        let Some(found) = found else {
-            pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
-            // One that had to keep its port says nothing of others.
-            if has_free_ports(IpProtocol(key.protocol())) {
-                // Any place does: it is for those that come by thousands, to a few remotes each.
-                let place = self.table.hash(&key) as usize % REMEMBERED;
-                self.translations.pools.used_up[place] = Some(refused);
-                self.translations.pools.any_used_up = true;
+            None => {
+                let seen = self.port(tenants, worker, (&key, ends), &share, TRIES);
+                let found = seen.and_then(|seen| {
+                    let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
+                    Some((alias, seen.beyond, Binding::Port))
+                });
+                found.ok_or(NoPort::Exhausted)
             }
-            return Err(NoPort::Exhausted);
         };
-        self.note(index, (handle, key, inside_is_high), found, pool)
+        match found {
+            Ok(found) => self.note(index, (handle, key, inside_is_high), found, pool),
+            Err(why) => {
+                // One that had to keep its port says nothing of others.
+                if has_free_ports(IpProtocol(key.protocol())) {
+                    // Any place does: it is for those that come by thousands, to a few remotes each.
+                    let place = self.table.hash(&key) as usize % REMEMBERED;
+                    self.translations.pools.used_up[place] = Some((refused, why));
+                    self.translations.pools.any_used_up = true;
+                }
+                Err(pool.figures.refuse(why))
+            }
+        }
     }
 
     /// The session is found by its second key, and looks so beyond.
@@ -336,14 +342,16 @@ impl Sessions {
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let ends = (host, remote, inside_is_high);
-        let beyond = match &pool.blocks {
+        match &pool.blocks {
             Some(blocks) => {
                 let wanting = Wanting { worker, key: &key, ends };
                 self.would_have_block_port(tenants, &wanting, blocks, share.address)
             }
-            None => self.port(tenants, worker, (&key, ends), &share, TRIES).map(|seen| seen.beyond),
-        };
-        beyond.ok_or(NoPort::Exhausted)
+            None => {
+                let seen = self.port(tenants, worker, (&key, ends), &share, TRIES);
+                seen.map(|seen| seen.beyond).ok_or(NoPort::Exhausted)
+            }
+        }
     }
 }
 

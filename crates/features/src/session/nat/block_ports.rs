@@ -3,8 +3,8 @@
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
 use super::super::translate::End;
-use super::bind::{Candidate, TRIES, has_free_ports};
-use super::blocks::{Binding, Block, Blocks};
+use super::bind::{Candidate, NoPort, TRIES, has_free_ports};
+use super::blocks::{Binding, Block, Blocks, Given};
 use super::pool::Share;
 use tables::session::{Handle, Key};
 use wire::IpProtocol;
@@ -17,96 +17,133 @@ pub(super) struct Wanting<'a> {
     pub(super) ends: (End<u32>, End<u32>, bool),
 }
 
+impl Wanting<'_> {
+    /// Whether it can have a port of the block: ports that can't be changed are in one block alone.
+    fn fits(&self, block: &Block) -> bool {
+        has_free_ports(IpProtocol(self.key.protocol())) || block.ports.contains(&self.ends.0.1)
+    }
+
+    /// Why its host, whose blocks are at that address, is given no block more.
+    fn refused(&self, blocks: &Blocks, home: Option<u32>) -> NoPort {
+        let is_free = has_free_ports(IpProtocol(self.key.protocol()));
+        let has = |home| blocks.of(home, self.ends.0.0).any(|block| self.fits(&block));
+        // It has the only one that fits.
+        if !is_free && home.is_some_and(has) { NoPort::Exhausted } else { NoPort::NoBlock }
+    }
+}
+
+/// How often a session is begun with where other workers give its host blocks, or take them back, at the same time.
+const TURNS: usize = 8;
+
+/// A port of a block that a host has.
+enum Had {
+    /// It has this one.
+    Port(Block, Candidate),
+    /// None is to be had.
+    Nothing,
+    /// There was one, and its block isn't the host's any more.
+    Lost,
+}
+
 /// The second key by which it is found, how both sides are seen beyond, and what is said of its port.
 pub(super) type Found = (u32, [End<u32>; 2], Binding);
 
 impl Sessions {
-    /// A port of a block that the host has, or of one more. All of its blocks together are tried as often as a pool without blocks.
+    /// A port of a block that the host has, or of one more; `first` is the address that its order begins with. All of its blocks together are tried as often as a pool without blocks.
+    ///
+    /// # Errors
+    /// [`NoPort`] where there is none.
     pub(super) fn block_port(
         &mut self,
         tenants: &Tenants,
         (handle, wanting): (Handle, &Wanting<'_>),
         blocks: &Blocks,
-        address: u32,
-    ) -> Option<Found> {
-        let (host, own) = wanting.ends.0;
-        let has_none = blocks.of(address, host).next().is_none();
-        let mut had = self.block_of_host(tenants, wanting, blocks, address);
-        if had.is_none() {
-            // Ports that can't be changed are in one block alone.
-            let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
-            let given =
-                if is_free { blocks.give(address, host) } else { blocks.give_with(address, host, own) };
-            had = match given {
-                Some(block) => match self.port_in(tenants, wanting, address, (&block, TRIES)) {
-                    Some(seen) => Some((block, seen)),
-                    None => {
-                        blocks.leave_block(&block, host);
-                        None
-                    }
+        first: u32,
+    ) -> Result<Found, NoPort> {
+        let host = wanting.ends.0.0;
+        for _ in 0..TURNS {
+            let home = blocks.home(first, host);
+            let had =
+                home.map_or(Had::Nothing, |home| self.block_of_host(tenants, wanting, blocks, (first, home)));
+            let (block, seen) = match had {
+                Had::Port(block, seen) => (block, seen),
+                Had::Lost => continue,
+                Had::Nothing => match blocks.give((first, home), host, |block| wanting.fits(block)) {
+                    Given::Block(block) => match self.port_in(tenants, wanting, (&block, TRIES)) {
+                        Some(seen) => (block, seen),
+                        None => {
+                            blocks.leave_block(&block, host);
+                            return Err(NoPort::Exhausted);
+                        }
+                    },
+                    Given::Lost => continue,
+                    // Another worker has given it its last one meanwhile.
+                    Given::Nothing if home.is_none() && blocks.home(first, host).is_some() => continue,
+                    Given::Nothing => return Err(wanting.refused(blocks, home)),
                 },
-                // Another worker has given it its last one meanwhile.
-                None if has_none => self.block_of_host(tenants, wanting, blocks, address),
-                None => None,
             };
-        }
-        let (block, seen) = had?;
-        match self.table.add_alias(handle, seen.key, seen.turned) {
-            Ok(alias) => Some((alias, seen.beyond, blocks.tell(&block))),
-            Err(_) => {
+            let Ok(alias) = self.table.add_alias(handle, seen.key, seen.turned) else {
                 blocks.leave_block(&block, host);
-                None
-            }
+                return Err(NoPort::Exhausted);
+            };
+            return Ok((alias, seen.beyond, blocks.tell(&block)));
         }
+        Err(NoPort::NoBlock)
     }
 
-    /// A port of a block that the host has, which has one session more then.
+    /// A port of a block that the host has at its address, which has one session more then.
     fn block_of_host(
         &self,
         tenants: &Tenants,
         wanting: &Wanting<'_>,
         blocks: &Blocks,
-        address: u32,
-    ) -> Option<(Block, Candidate)> {
+        (first, home): (u32, u32),
+    ) -> Had {
         let host = wanting.ends.0.0;
         // Each as often as the others: the first one, full, leaves some for those behind it.
-        let each = TRIES / blocks.of(address, host).take(TRIES).count().max(1);
-        for block in blocks.of(address, host).take(TRIES) {
-            if let Some(seen) = self.port_in(tenants, wanting, address, (&block, each))
-                && blocks.join(&block, host)
-            {
-                return Some((block, seen));
+        let each = TRIES / blocks.of(home, host).take(TRIES).count().max(1);
+        let mut had = Had::Nothing;
+        for block in blocks.of(home, host).take(TRIES) {
+            if let Some(seen) = self.port_in(tenants, wanting, (&block, each)) {
+                if blocks.join(first, &block, host) {
+                    return Had::Port(block, seen);
+                }
+                had = Had::Lost;
             }
         }
-        None
+        had
     }
 
     /// How both sides of a session that began now would be seen.
+    ///
+    /// # Errors
+    /// [`NoPort`] as [`Sessions::block_port`].
     pub(super) fn would_have_block_port(
         &self,
         tenants: &Tenants,
         wanting: &Wanting<'_>,
         blocks: &Blocks,
-        address: u32,
-    ) -> Option<[End<u32>; 2]> {
-        let (host, own) = wanting.ends.0;
-        let is_free = has_free_ports(IpProtocol(wanting.key.protocol()));
-        let next = || blocks.next(address, host, |block| is_free || block.ports.contains(&own));
-        let has = blocks
-            .of(address, host)
-            .find_map(|block| self.port_in(tenants, wanting, address, (&block, TRIES)));
-        let seen = has.or_else(|| self.port_in(tenants, wanting, address, (&next()?, TRIES)))?;
-        Some(seen.beyond)
+        first: u32,
+    ) -> Result<[End<u32>; 2], NoPort> {
+        let host = wanting.ends.0.0;
+        let home = blocks.home(first, host);
+        let mut its = home.into_iter().flat_map(|home| blocks.of(home, host));
+        if let Some(seen) = its.find_map(|block| self.port_in(tenants, wanting, (&block, TRIES))) {
+            return Ok(seen.beyond);
+        }
+        let next = blocks.next((first, home), host, |block| wanting.fits(block));
+        let next = next.ok_or_else(|| wanting.refused(blocks, home))?;
+        let seen = self.port_in(tenants, wanting, (&next, TRIES)).ok_or(NoPort::Exhausted)?;
+        Ok(seen.beyond)
     }
 
     fn port_in(
         &self,
         tenants: &Tenants,
         wanting: &Wanting<'_>,
-        address: u32,
         (block, tries): (&Block, usize),
     ) -> Option<Candidate> {
-        let share = Share { address, ports: block.ports.clone() };
+        let share = Share { address: block.address, ports: block.ports.clone() };
         self.port(tenants, wanting.worker, (wanting.key, wanting.ends), &share, tries)
     }
 }

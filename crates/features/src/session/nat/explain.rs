@@ -98,6 +98,10 @@ fn begins(meeting: &mut Meeting<'_>) -> Meets {
         Err(NoPort::Exhausted) => {
             meeting.drops(object, "all ports are in use to that destination", reason(Drop::PoolExhausted))
         }
+        Err(NoPort::NoBlock) => {
+            let found = "all ports of the host's blocks are in use to that destination, and there is none more for it";
+            meeting.drops(object, found, reason(Drop::NoBlock))
+        }
         Err(NoPort::InUse) => {
             let found = "answers couldn't be told from those of another session";
             meeting.drops(object, found, reason(Drop::InUse))

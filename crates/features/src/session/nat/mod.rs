@@ -65,6 +65,8 @@ graph::drops! {
     enum Drop {
         /// All ports of the pool that the host may have are in use to that destination: more addresses, or shorter timeouts.
         PoolExhausted => "pool-exhausted", Loss,
+        /// The host has as many blocks of ports as it may, or none of the addresses that it asks has one left for it: more addresses, smaller blocks, or more for each host.
+        NoBlock => "no-block", Loss,
         /// The host is none of those that the pool has ports for.
         NoShare => "no-share", Loss,
         /// The tenant's pool isn't there yet.
@@ -236,6 +238,7 @@ impl Nat {
                 Entry::Goes
             }
             Err(NoPort::Exhausted) => Entry::Refused(Drop::PoolExhausted.into()),
+            Err(NoPort::NoBlock) => Entry::Refused(Drop::NoBlock.into()),
             Err(NoPort::InUse) => Entry::Refused(Drop::InUse.into()),
             Err(NoPort::NoShare) => Entry::Refused(Drop::NoShare.into()),
         }

@@ -1,6 +1,7 @@
 //! Addresses and ports that inside hosts are seen with.
 
 use super::super::tenants::Tenants;
+use super::bind::NoPort;
 use super::blocks::Blocks;
 use super::mappings::Mappings;
 use super::ports::Ports;
@@ -17,8 +18,10 @@ pub struct Figures {
     pub created: AtomicU64,
     /// Those of them that have ended. Only two are counted, as an addition that all workers see takes as long as a dozen others.
     ended: AtomicU64,
-    /// Packets whose session found no port.
+    /// Packets whose session found no port to its destination.
     pub exhausted: AtomicU64,
+    /// Packets whose host was given no block more.
+    pub without_block: AtomicU64,
 }
 
 impl Figures {
@@ -35,6 +38,13 @@ impl Figures {
 
     pub(super) fn give(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a packet whose session has no port of the pool for that reason, which it gives back.
+    pub(super) fn refuse(&self, why: NoPort) -> NoPort {
+        let figure = if why == NoPort::NoBlock { &self.without_block } else { &self.exhausted };
+        figure.fetch_add(1, Ordering::Relaxed);
+        why
     }
 }
 
@@ -112,7 +122,7 @@ impl Pool {
         behind.checked_sub(1).is_some_and(|at| self.addresses[at].contains(&address))
     }
 
-    /// What the host may be seen with: always the same address ("paired", RFC 4787 REQ-2). `None` where it has none.
+    /// What the host may be seen with: always the same address ("paired", RFC 4787 REQ-2), or, where there are blocks, the one that it asks for them first. `None` where it has none.
     pub(super) fn share(&self, host: u32, shares: &Seed) -> Option<Share> {
         let Some(hosts) = self.deterministic else {
             let at = u64::from(shares.hash(&tables::session::Key::v4(0, 0, (host, 0), (host, 0)).0));

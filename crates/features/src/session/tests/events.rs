@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
 
 /// Somebody who looks on at the only worker.
-struct Listener {
+pub(super) struct Listener {
     events: Receiver<Event>,
     lost: Arc<AtomicU64>,
 }
@@ -21,12 +21,12 @@ impl Listener {
         Self { events, lost }
     }
 
-    fn of_all(bench: &mut Bench) -> Self {
+    pub(super) fn of_all(bench: &mut Bench) -> Self {
         Self::new(bench, Filter::default(), Kinds::ALL, 100)
     }
 
     /// What has happened since.
-    fn heard(&self) -> Vec<Event> {
+    pub(super) fn heard(&self) -> Vec<Event> {
         self.events.try_iter().collect()
     }
 
@@ -199,6 +199,26 @@ fn a_translated_session_says_how_it_is_seen_outside() {
             seen.collect::<Vec<_>>(),
             [(What::Began, None), (What::Translated, outside.clone()), (What::Ended(End::Timeout), outside)]
         );
+    }
+}
+
+/// A connection that begins anew in its time-wait has the port that the one before had: who had it is told of both.
+#[test]
+fn a_translated_connection_that_begins_anew_says_how_it_is_seen_outside() {
+    for tier in Tier::available() {
+        let mut bench = bench(tier, &[translating(pool(50000..=50000))]);
+        let listener = Listener::of_all(&mut bench);
+        let first = ["tcp syn", "tcp syn answer", "tcp ack", "tcp fin", "tcp fin answer", "tcp ack"];
+        all(&mut bench, NAT, &first);
+        all(&mut bench, NAT, &["tcp syn"]);
+        wait(&mut bench, 6);
+        let heard = listener.heard();
+        let what: Vec<_> = heard.iter().map(|event| event.what).collect();
+        let told = |end| [What::Began, What::Translated, What::Ended(end)];
+        assert_eq!(what, [told(End::Finished), told(End::Timeout)].concat());
+        let outside: Vec<_> = heard[1..].iter().map(|event| event.seen.translated.unwrap()[0].1).collect();
+        assert_eq!(outside, [50000; 5]);
+        assert_eq!(heard[4].seen.session.packets(), [1, 0]);
     }
 }
 

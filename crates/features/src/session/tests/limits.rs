@@ -157,6 +157,65 @@ fn a_full_table_looks_for_who_has_something_to_give() {
     });
 }
 
+/// Interface 2 is that tenant's from now on; sessions that there are stay whose they are.
+fn begin_as(bench: &mut Bench, tenant: u16) {
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| draft.change(key, |all| all.set_place(2, Place { tenant, context: 0, parser: 0 })));
+}
+
+/// How many sessions each of two tenants has.
+fn of_each(bench: &mut Bench) -> [usize; 2] {
+    let all = seen(bench);
+    [1, 2].map(|tenant| all.iter().filter(|seen| seen.session.tenant == tenant).count())
+}
+
+/// A tenant that comes to a table which another one's flood has filled loses nothing: neither what hasn't been answered yet nor what has been silent for long.
+#[test]
+fn a_flood_that_fills_the_table_is_paid_by_whose_it_is() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[tenant(), tenant()]);
+        let key = bench.key::<Tenants>();
+        begin_as(&mut bench, 2);
+        ["udp", "udp answer"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        wait(&mut bench, 70);
+        begin_as(&mut bench, 1);
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 21));
+        bench.run(2, &flood(text, 1000..1020), 20);
+        begin_as(&mut bench, 2);
+        for (name, theirs) in [("another udp", 2), ("a third udp", 3), ("tcp syn", 4), ("echo", 5)] {
+            pass(&mut bench, text, name);
+            assert_eq!(of_each(&mut bench), [21 - theirs, theirs], "{name}");
+        }
+        assert_eq!(count(&bench, node, "evicted-for-table"), 4);
+    });
+}
+
+/// Where nobody has anything that makes room at once, it is who comes that gives up what was silent for long, and others only where it has no such ones.
+#[test]
+fn a_table_that_is_full_of_answered_sessions_has_who_comes_make_room_first() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant(), tenant()]);
+        let key = bench.key::<Tenants>();
+        let talk: [&[&str]; 2] = [&["udp", "udp answer"], &["tcp syn", "tcp syn-ack answer", "tcp ack"]];
+        for (tenant, names) in [1, 2].into_iter().zip(talk) {
+            begin_as(&mut bench, tenant);
+            names.iter().for_each(|name| pass(&mut bench, text, name));
+        }
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 2));
+        wait(&mut bench, 70);
+        // The next one that would be asked, if it weren't for the newcomer's own, is the first tenant.
+        sessions(&mut bench).crowd = 0;
+        pass(&mut bench, text, "another udp");
+        assert_eq!(of_each(&mut bench), [1, 1], "the newcomer's own has gone");
+        assert!(seen(&mut bench).iter().any(|seen| seen.session.state == State::Established));
+        sessions(&mut bench).clear(&Filter { tenant: Some(2), ..Filter::default() }, 0, u32::MAX, 0);
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 1));
+        sessions(&mut bench).crowd = 0;
+        pass(&mut bench, text, "a third udp");
+        assert_eq!(of_each(&mut bench), [0, 1], "the other one's has");
+    });
+}
+
 #[test]
 fn many_in_one_vector_keep_to_the_quota() {
     everywhere(|tier, text, node| {

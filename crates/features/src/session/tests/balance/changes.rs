@@ -1,5 +1,6 @@
 //! What becomes of sessions when backends change, and who gets new ones.
 
+use super::events::Listener;
 use super::*;
 use std::collections::BTreeMap;
 
@@ -117,6 +118,49 @@ fn a_session_without_an_answer_doesn_t_wait_for_a_backend_that_takes_none() {
     assert_eq!(count(&bench, "balance", "rebalanced"), 1);
     let (_, by) = figures(&mut balancer);
     assert_eq!((by[&1].sessions, by[&2].sessions), (0, 1));
+}
+
+/// What has been told: packets from the client, and the backend's last octet.
+fn told(listener: &Listener) -> Vec<(What, u64, Option<u8>)> {
+    let octet = |[_, (address, _)]: [Endpoint; 2]| match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(_) => panic!(),
+    };
+    let heard = listener.heard();
+    let of = |seen: Seen| (seen.session.packets()[0], seen.translated.map(octet));
+    heard.iter().map(|event| (event.what, of(event.seen).0, of(event.seen).1)).collect()
+}
+
+/// Who was seen how, and how much was sent to whom, is told of each backend.
+#[test]
+fn a_session_that_is_given_another_backend_is_told_of_as_another_one() {
+    let (mut bench, mut balancer) = with(web(vec![active(backend(1))]));
+    let listener = Listener::of_all(&mut bench);
+    (0..3).for_each(|_| assert_eq!(asked(&mut bench, 1000), Ok(1)));
+    balancer.set("web", Some(web(vec![in_state(1, BackendState::Draining), active(backend(2))])));
+    publish(&mut bench, &mut balancer);
+    (0..2).for_each(|_| assert_eq!(asked(&mut bench, 1000), Ok(2)));
+    wait(&mut bench, 6);
+    let end = What::Ended;
+    let first =
+        [(What::Began, 0, None), (What::Translated, 1, Some(1)), (end(End::Reconfigured), 3, Some(1))];
+    let second = [(What::Began, 1, None), (What::Translated, 1, Some(2)), (end(End::Timeout), 2, Some(2))];
+    assert_eq!(told(&listener), [first, second].concat());
+}
+
+#[test]
+fn one_that_has_lost_its_backend_is_shown_without() {
+    let (mut bench, mut balancer) = with(web(vec![active(backend(1))]));
+    let listener = Listener::of_all(&mut bench);
+    assert_eq!(asked(&mut bench, 1000), Ok(1));
+    balancer.set("web", Some(web(vec![in_state(1, BackendState::Draining)])));
+    publish(&mut bench, &mut balancer);
+    assert_eq!(asked(&mut bench, 1000), Err("balance no-backend".into()));
+    wait(&mut bench, 1);
+    let all = told(&listener);
+    let end = What::Ended;
+    let rest = [(What::Began, 1, None), (What::Blocked, 1, None), (end(End::Blocked), 1, None)];
+    assert_eq!(all[2..], [&[(end(End::Reconfigured), 1, Some(1))], &rest[..]].concat());
 }
 
 #[test]

@@ -35,8 +35,12 @@ fn a_host_has_the_ports_of_its_blocks_and_no_others() {
     let second = port(&mut bench, from_port(40100)).unwrap();
     assert_eq!((block(second) != block(first), taken(&tenant)), (true, 2));
     (101..200).for_each(|n| assert_eq!(port(&mut bench, from_port(40000 + n)).map(block), Ok(block(second))));
-    let refused = Err("nat pool-exhausted".to_string());
-    assert_eq!(port(&mut bench, from_port(40200)), refused);
+    let refused = Err("nat no-block".to_string());
+    // The second one, since it is known by then.
+    [40200, 40201].map(|own| assert_eq!(port(&mut bench, from_port(own)), refused));
+    let figures = &tenant.nat.as_ref().unwrap().figures;
+    let counted = [&figures.without_block, &figures.exhausted].map(|it| it.load(Ordering::Relaxed));
+    assert_eq!(counted, [2, 0]);
     // Another host to the same destination, in the same tick: it has its own blocks.
     let neighbours = port(&mut bench, from_host(9, 40000)).unwrap();
     assert_eq!((taken(&tenant), [block(first), block(second)].contains(&block(neighbours))), (3, false));
@@ -44,6 +48,34 @@ fn a_host_has_the_ports_of_its_blocks_and_no_others() {
     // Embryonic ones last 30 seconds: blocks go with the last one of each.
     wait(&mut bench, 31);
     assert_eq!((taken(&tenant), translations(&tenant)), (0, 0));
+}
+
+/// Two addresses of four blocks: whatever its own address says, a host gets one as long as there is any.
+#[test]
+fn a_host_has_a_block_of_another_address_where_its_own_has_none_left() {
+    let (ports, size) = (1000..=1063, BlockSize { ports: 16, per_host: 2 });
+    let addresses = vec![POOL..=POOL + 1];
+    let blocks = Some(Arc::new(Blocks::new(&addresses, &ports, size)));
+    let tenant = translating(Pool { addresses, blocks, ..pool(ports) });
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    // One has all of its ports, of two blocks, at one address.
+    let mut ports: Vec<_> = (0..17).map(|n| sent_as(&mut bench, from_host(9, 40000 + n)).unwrap()).collect();
+    let home = ports[0].0;
+    assert!(ports.iter().all(|(address, _)| *address == home), "{ports:?}");
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!((ports.len(), taken(&tenant)), (17, 2));
+    let seen_as = (10..16).map(|host| sent_as(&mut bench, from_host(host, 40000)).unwrap().0);
+    let seen_as: Vec<u32> = seen_as.collect();
+    assert_eq!(seen_as.iter().filter(|address| **address == home).count(), 2, "{seen_as:?}");
+    assert_eq!(taken(&tenant), 8);
+    let refused = Err("nat no-block".to_string());
+    assert_eq!(sent_as(&mut bench, from_host(16, 40000)), refused);
+    // They are seen so to all others, too, and with other ports.
+    for (host, address) in (10..16).zip(seen_as) {
+        assert_eq!(sent_as(&mut bench, from_host(host, 40001)).map(|it| it.0), Ok(address));
+        assert_eq!(sent_as(&mut bench, to_port(from_host(host, 40002), 54)).map(|it| it.0), Ok(address));
+    }
 }
 
 #[test]
@@ -98,8 +130,8 @@ fn ports_that_cannot_be_changed_have_the_block_they_are_in() {
         summed(frame)
     };
     assert_eq!(sent_as(&mut bench, sctp(3, 1234)).map(|(_, port)| port), Ok(1234));
-    assert_eq!(sent_as(&mut bench, sctp(9, 1250)), Err("nat pool-exhausted".into()), "another one's block");
-    assert_eq!(sent_as(&mut bench, sctp(9, 999)), Err("nat pool-exhausted".into()), "in no block");
+    assert_eq!(sent_as(&mut bench, sctp(9, 1250)), Err("nat no-block".into()), "another one's block");
+    assert_eq!(sent_as(&mut bench, sctp(9, 999)), Err("nat no-block".into()), "in no block");
     assert_eq!((sent_as(&mut bench, sctp(9, 1350)).map(|(_, port)| port), taken(&tenant)), (Ok(1350), 2));
 }
 

@@ -71,11 +71,27 @@ fn an_embryonic_one_becomes_what_its_vip_has_become() {
         let seen = one(&mut bench);
         assert_eq!(
             (seen.direct, seen.session.state, seen.session.packets()),
-            (then, State::Embryonic, [2, 0])
+            (then, State::Embryonic, [1, 0])
         );
         let rest = if then { &["tcp ack"][..] } else { &["tcp syn answer", "tcp data"] };
         rest.iter().for_each(|name| pass(&mut bench, text_of(then), name));
         assert_eq!(state(&mut bench), State::Established);
+    }
+}
+
+/// An error about an answer that comes after a change, before anything else of its session and before that was looked at in its turn.
+#[test]
+fn an_error_goes_to_the_backend_after_a_change_too() {
+    for services in [&["l4-lifecycle", "balance"][..], &["tcp-check", "l4-lifecycle", "balance"]] {
+        each_with(services, |bench, text| {
+            pass(bench, text, "udp");
+            let index = one(bench).handle.index;
+            let session = sessions(bench).table.get_mut(index).unwrap();
+            // As after a change that nobody has looked at it since.
+            session.epoch = session.epoch.wrapping_sub(1);
+            pass(bench, text, "error about an answer");
+            assert_eq!(count(bench, "direct-return", "sent"), 2);
+        });
     }
 }
 
