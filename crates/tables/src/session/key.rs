@@ -237,6 +237,13 @@ impl Key {
         (((both >> 32) as u32, (self.rest >> 48) as u16), (both as u32, (self.rest >> 32) as u16))
     }
 
+    /// Addresses of the lower and of the higher endpoint of a key of IPv4, the lower one's in the upper half, and their ports likewise.
+    #[inline(always)]
+    #[must_use]
+    pub const fn v4_joined(&self) -> (u64, u32) {
+        (self.addresses[0], (self.rest >> 32) as u32)
+    }
+
     /// Ports of the lower and of the higher endpoint.
     #[inline(always)]
     #[must_use]

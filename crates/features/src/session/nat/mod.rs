@@ -156,7 +156,10 @@ impl Serve for Nat {
 
     #[inline(always)]
     fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
-        sessions.translations.fetch(flow, ahead);
+        // It leads to nothing: there is no backend.
+        if ahead == Ahead::First {
+            sessions.translations.fetch(flow, ahead);
+        }
     }
 
     #[inline(always)]

@@ -1,7 +1,9 @@
 //! What differs between IP versions where addresses are replaced.
 
 use super::edit::Edit;
+use super::{Translation, ordinary};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use graph::packet::{HEAD_AREA, Meta};
 use tables::session::Key;
 use wire::checksum::{Delta, Partial};
 use wire::ipv4::Ipv4Header;
@@ -16,6 +18,8 @@ pub(super) type Quoted<A> = (A, A, usize);
 
 /// An address of an IP version, in host byte order.
 pub(in super::super) trait Address: Copy + Default + PartialEq + Send + 'static {
+    /// Whether it is the sixth.
+    const IS_V6: bool;
     /// The ICMP of that version.
     const ICMP: IpProtocol;
     /// Whether that has a checksum over the addresses, too.
@@ -44,6 +48,17 @@ pub(in super::super) trait Address: Copy + Default + PartialEq + Send + 'static 
     /// Replaces them; `delta` is what that does to checksums.
     fn replace(header: &mut [u8], addresses: [Self; 2], delta: Delta);
 
+    /// Translates an [ordinary](super::ordinary) packet, if it is one of the session; gives whether it was.
+    #[inline(always)]
+    fn replace_ordinary(
+        _: (&Meta, &mut [u8; HEAD_AREA]),
+        _: &Key,
+        _: &Translation<Self>,
+        _leaves: bool,
+    ) -> bool {
+        false
+    }
+
     /// What the packet says that these bytes begin with.
     fn quoted(bytes: &[u8]) -> Option<Quoted<Self>>;
 
@@ -55,6 +70,7 @@ pub(in super::super) trait Address: Copy + Default + PartialEq + Send + 'static 
 }
 
 impl Address for u32 {
+    const IS_V6: bool = false;
     const ICMP: IpProtocol = IpProtocol::ICMP;
     const ICMP_COVERS_ADDRESSES: bool = false;
     const SRC: usize = 12;
@@ -99,6 +115,16 @@ impl Address for u32 {
         header[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 
+    #[inline(always)]
+    fn replace_ordinary(
+        packet: (&Meta, &mut [u8; HEAD_AREA]),
+        key: &Key,
+        translation: &Translation<Self>,
+        leaves: bool,
+    ) -> bool {
+        ordinary::replace(packet, key, translation, leaves)
+    }
+
     fn quoted(bytes: &[u8]) -> Option<Quoted<Self>> {
         let (header, _) = Ipv4Header::parse(bytes).ok()?;
         let [src, dst] = [header.src, header.dst].map(Self::from_be_bytes);
@@ -139,6 +165,7 @@ impl Address6 {
 }
 
 impl Address for Address6 {
+    const IS_V6: bool = true;
     const ICMP: IpProtocol = IpProtocol::ICMPV6;
     const ICMP_COVERS_ADDRESSES: bool = true;
     const SRC: usize = 8;

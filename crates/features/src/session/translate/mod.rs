@@ -1,7 +1,7 @@
 //! Sessions whose packets look otherwise on their far side: what `nat` and `balance` have in common.
 //!
-//! * [`Translation`]: what is replaced by what, and what that does to checksums; `address`: what differs between IP versions; `edit`,
-//!   `sctp`: changing words of a packet with its checksums.
+//! * [`Translation`]: what is replaced by what, and what that does to checksums; `address`: what differs between IP versions; `ordinary`: the way of nearly
+//!   all packets; `edit`, `sctp`: changing words of a packet with its checksums.
 //! * [`Translations`]: a worker's, beside its sessions; [`packet`]: what is done with a packet of one.
 //! * [`Sided`]: packets as their session's own key has them, whoever has translated them.
 //! * [`OwnErrors`]: ICMP errors that are made here about packets that were translated before.
@@ -12,6 +12,7 @@
 mod address;
 mod edit;
 mod explain;
+mod ordinary;
 mod own;
 mod own_form;
 mod packet;

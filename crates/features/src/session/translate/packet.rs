@@ -4,7 +4,8 @@ use super::super::lifecycle::Step;
 use super::super::serving::{Verdict, Visit};
 use super::super::tuple::{icmp_error_at, transport_at};
 use super::{Address, Translation, Unfit};
-use graph::packet::{HEAD_AREA, Meta};
+use crate::session::balance::Books;
+use graph::packet::{Meta, Packets, SlotId};
 use tables::session::Key;
 use wire::IpProtocol;
 
@@ -85,58 +86,68 @@ fn one<A: Address>(
     }
     let leaves = visit.from_high == translation.near_is_high;
     let done = if leaves { Done::Out } else { Done::In };
+    // What a visit knows is in registers, as long as nobody else has the place where that stands.
+    let books = balanced.then_some(&visit.translations.books);
+    let (packets, slot) = (&mut *visit.packets, visit.slot);
     if balanced && translation.direct {
-        return Ok(direct(visit, translation, leaves, later));
-    }
-    if later {
-        let packet = visit.packets.parts_mut(visit.slot);
-        if balanced {
-            visit.translations.books.note(translation.account, leaves, packet.0.len());
+        let is_error = !later && icmp_error_at(packets, slot, visit.is_v6).is_some();
+        if is_error {
+            visit.step = Step::Doubted;
+            return Ok(Done::Nothing);
         }
-        return translation.apply_to_later::<false>((packet.0, packet.1), visit.key, leaves).map(|()| done);
+        note(books, translation, leaves, packets.meta(slot));
+        return Ok(done);
     }
-    if let Some(at) = icmp_error_at(visit.packets, visit.slot, visit.is_v6) {
+    if !later {
+        let (meta, area) = packets.parts_mut(slot);
+        if A::replace_ordinary((meta, area), visit.key, translation, leaves) {
+            note(books, translation, leaves, meta);
+            return Ok(done);
+        }
+    }
+    let is_error = rest((packets, slot), (books, translation), visit.key, leaves, later)?;
+    if is_error {
         visit.step = Step::Doubted;
-        let packet = visit.packets.parts_mut(visit.slot);
-        return error(translation, packet, at, visit.key, leaves).map(|()| Done::Error);
     }
-    let transport = if visit.is_v6 || visit.protocol() == IpProtocol::SCTP {
-        transport_at(visit.packets, visit.slot, visit.is_v6).ok_or(Unfit::Short)?
-    } else {
-        // Whether it is a fragment matters to SCTP alone.
-        (visit.packets.meta(visit.slot).l4.into(), false)
-    };
-    let packet = visit.packets.parts_mut(visit.slot);
-    if balanced {
-        visit.translations.books.note(translation.account, leaves, packet.0.len());
-    }
-    translation.apply::<false>((packet.0, packet.1), transport, visit.key, leaves)?;
-    Ok(done)
+    Ok(if is_error { Done::Error } else { done })
 }
 
-/// A packet of a session whose packets aren't changed.
-#[inline(never)]
-fn direct<A: Address>(
-    visit: &mut Visit<'_>,
-    translation: &Translation<A>,
-    leaves: bool,
-    later: bool,
-) -> Done {
-    if !later && icmp_error_at(visit.packets, visit.slot, visit.is_v6).is_some() {
-        visit.step = Step::Doubted;
-        return Done::Nothing;
+/// Counts a packet at its session's backend, if it has one.
+#[inline(always)]
+fn note<A: Address>(books: Option<&Books>, translation: &Translation<A>, leaves: bool, meta: &Meta) {
+    if let Some(books) = books {
+        books.note(translation.account, leaves, meta.len());
     }
-    visit.translations.books.note(translation.account, leaves, visit.packets.meta(visit.slot).len());
-    if leaves { Done::Out } else { Done::In }
 }
 
+/// A packet that isn't [ordinary](super::ordinary); gives whether it is an ICMP error.
 #[inline(never)]
-fn error<A: Address>(
-    translation: &Translation<A>,
-    packet: (&mut Meta, &mut [u8; HEAD_AREA]),
-    at: usize,
+fn rest<A: Address>(
+    (packets, slot): (&mut Packets, SlotId),
+    (books, translation): (Option<&Books>, &Translation<A>),
     key: &Key,
     leaves: bool,
-) -> Result<(), Unfit> {
-    translation.apply_to_error((packet.0, packet.1), at, key, leaves, false)
+    later: bool,
+) -> Result<bool, Unfit> {
+    if later {
+        let (meta, area) = packets.parts_mut(slot);
+        note(books, translation, leaves, meta);
+        translation.apply_to_later::<false>((meta, area), key, leaves)?;
+        return Ok(false);
+    }
+    if let Some(at) = icmp_error_at(packets, slot, A::IS_V6) {
+        let (meta, area) = packets.parts_mut(slot);
+        translation.apply_to_error((meta, area), at, key, leaves, false)?;
+        return Ok(true);
+    }
+    let transport = if A::IS_V6 || key.protocol() == IpProtocol::SCTP.0 {
+        transport_at(packets, slot, A::IS_V6).ok_or(Unfit::Short)?
+    } else {
+        // Whether it is a fragment matters to SCTP alone.
+        (packets.meta(slot).l4.into(), false)
+    };
+    let (meta, area) = packets.parts_mut(slot);
+    note(books, translation, leaves, meta);
+    translation.apply::<false>((meta, area), transport, key, leaves)?;
+    Ok(false)
 }

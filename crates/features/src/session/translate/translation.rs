@@ -16,13 +16,13 @@ pub(in super::super) const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Translation<A> {
     /// Addresses that the near side and the far one are seen with.
-    addresses: [A; 2],
+    pub(super) addresses: [A; 2],
     /// Their ports.
-    ports: [u16; 2],
+    pub(super) ports: [u16; 2],
     /// What leaving does to checksums of addresses.
-    of_addresses: Delta,
+    pub(super) of_addresses: Delta,
     /// What it does to checksums of addresses and ports.
-    of_all: Delta,
+    pub(super) of_all: Delta,
     /// Whose figures it counts in: the number of a pool that it has a port of, and of a backend, if there is one.
     pub(in super::super) pool: u16,
     /// The near side is the higher endpoint of the session's key.
@@ -293,7 +293,7 @@ const fn checksum_at(protocol: IpProtocol) -> Option<usize> {
 
 /// 0 means "none" in UDP, and mustn't be in UDP-Lite.
 #[inline(always)]
-const fn never_zero(protocol: IpProtocol, checksum: u16) -> u16 {
+pub(super) const fn never_zero(protocol: IpProtocol, checksum: u16) -> u16 {
     match (protocol, checksum) {
         (IpProtocol::UDP | IpProtocol::UDP_LITE, 0) => u16::MAX,
         _ => checksum,
