@@ -128,6 +128,19 @@ fn what_would_replace_ports_or_flags_is_not_one() {
 }
 
 #[test]
+fn an_error_in_fragments_about_a_later_fragment_is_an_error() {
+    everywhere(|tier, text, node| {
+        let name = "first fragment of an error about a later fragment";
+        let mut bench =
+            bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
+        dropped(&mut bench, text, name, &format!("{node} unrelated-error"));
+        set_tenants(&mut bench, &[tenant()]);
+        pass(&mut bench, text, name);
+        assert_eq!((count(&bench, node, "passed-errors"), seen(&mut bench).len()), (1, 0));
+    });
+}
+
+#[test]
 fn they_share_their_sessions_fate() {
     everywhere(|tier, text, _| {
         let (mut bench, _) = network(tier, vec![rule(Action::Deny)]);
