@@ -13,6 +13,7 @@ mod fragments;
 mod handover;
 mod ipsec;
 mod limits;
+mod link;
 mod nat;
 mod nonsense;
 mod parsers;
