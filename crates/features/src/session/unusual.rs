@@ -73,6 +73,12 @@ impl<F: Pieces> There<'_, F> {
         let place = self.tenants.place(interface).unwrap_or_default();
         let mut found = *look;
         found.session = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
+        if found.session == NONE && look.session != NONE {
+            // A packet before this one in the vector may have ended the session that it was one of, and whose own key it has since.
+            (found.key, found.mark) = identify::<F>(packets, slot, place);
+            found.hash = self.sessions.table.hash(&found.key);
+            found.session = self.sessions.table.find(&found.key, found.hash).unwrap_or(NONE);
+        }
         if is_alias(found.session) {
             self.sessions.table.by_own_keys(slice::from_mut(&mut found), prefetch_read, Mark::turn);
         }
