@@ -7,6 +7,7 @@ mod conversations;
 mod doubted;
 mod drops;
 mod early;
+mod elsewhere;
 mod events;
 mod explain;
 mod fragments;
