@@ -8,7 +8,7 @@
 //! | of another protocol than UDP | passes, and the session's packets don't come here any more |
 //! | from the initiator | passes |
 //! | to the initiator, with the others at most three times what it has sent | passes |
-//! | beyond that | is dropped, and so are all others of the session, until it has been silent for the tenant's `blocked_seconds` |
+//! | beyond that, a fragment, too | is dropped, and so are all others of the session, until it has been silent for the tenant's `blocked_seconds` |
 
 use features::session::Direction;
 use features::session::explain::{Meeting, Meets};
@@ -70,7 +70,7 @@ impl Custom for Guard {
             packet.leave_session();
             return Verdict::Next;
         }
-        // The packet at hand is among them.
+        // The packet at hand is among them, and so is each fragment.
         let [asked, answered] = packet.session().bytes();
         if packet.direction() == Direction::Reverse && answered > FACTOR * asked {
             packet.count(Counter::CutOff);

@@ -63,7 +63,7 @@ impl Node for Ip6NdProxy {
 
 /// Whether the packet is a neighbour solicitation of this link, to an address of the interface's proxy ranges.
 #[inline(always)]
-fn is_for_proxy(packets: &Packets, slot: SlotId, interfaces: &Interfaces) -> bool {
+pub(crate) fn is_for_proxy(packets: &Packets, slot: SlotId, interfaces: &Interfaces) -> bool {
     let meta = packets.meta(slot);
     let Some(header) = packets.header::<Ipv6Header>(slot, meta.l3) else { return false };
     if (header.hop_limit != 255) | (header.next_header != IpProtocol::ICMPV6) {

@@ -22,13 +22,14 @@ mod own;
 mod resolve;
 mod said;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::interface::Limiter;
 pub use direct::way as direct_way;
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
 use graph::NodeSpec;
 pub(crate) use hold::note;
+pub(crate) use ip6_nd_proxy::is_for_proxy;
 pub use neighbor_drop::INJECT_KEY as DROP;
 
 /// The nodes of this folder.

@@ -5,7 +5,8 @@ use crate::ip::topology::{self, address};
 use crate::testing::{Bench, rows, run_table};
 use std::sync::Arc;
 
-fn set_up(bench: &mut Bench) {
+/// The network in which neighbours speak with interface 1.
+pub(crate) fn set_up(bench: &mut Bench) {
     topology::set_up(bench, 300);
     let ranges = [
         ("10.1.0.0", "10.1.255.255"),

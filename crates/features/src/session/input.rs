@@ -2,6 +2,7 @@
 
 use super::entry::Flow;
 use super::fragments::{self, Pieces};
+use super::link::Link;
 use super::onward::Onward;
 use super::parser;
 use super::room::Evicted;
@@ -141,6 +142,7 @@ pub(super) struct Input<F: Pieces> {
     arcs: Part<Arcs>,
     sessions: LocalKey<Sessions>,
     onward: Onward,
+    link: Link,
     looks: Box<[Look<Mark>; MAX_VECTOR]>,
     /// Packets of the vector that go no further here, by their places.
     rare: Vec<(usize, Rare)>,
@@ -155,6 +157,7 @@ impl<F: Pieces> Input<F> {
             arcs: cx.table(),
             sessions: cx.local(),
             onward: Onward::of_input(cx, arc),
+            link: Link::new(cx),
             looks: Box::new([Look::new(Key::NONE, Mark::default()); MAX_VECTOR]),
             rare: Vec::with_capacity(MAX_VECTOR),
             family: PhantomData,
@@ -192,6 +195,8 @@ impl<F: Pieces> Tiered for Input<F> {
             now: ctx.now,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,
+            link: self.link,
+            tables,
             family: PhantomData::<F>,
             counts: [0; Counter::SPECS.len()],
             evicted: Evicted::default(),

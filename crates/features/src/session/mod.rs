@@ -28,6 +28,7 @@ mod ip4_session_input;
 mod ip6_session_input;
 mod kept;
 mod lifecycle;
+mod link;
 mod look;
 pub mod nat;
 mod noted;

@@ -21,7 +21,7 @@ use wire::IpProtocol;
 
 /// A service, one instance for each worker. Packets of a session always come to the same one.
 pub trait Custom: Send + 'static {
-    /// What becomes of a packet.
+    /// What becomes of a packet. All of the session's come, [later fragments](Packet::is_later_fragment), too.
     fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Verdict;
 }
 
@@ -55,7 +55,7 @@ impl Insertable {
 }
 
 /// A packet at its session.
-pub struct Packet<'p, 'v>(&'p mut Visit<'v>);
+pub struct Packet<'p, 'v>(&'p mut Visit<'v>, bool);
 
 impl core::fmt::Debug for Packet<'_, '_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -132,7 +132,13 @@ impl Packet<'_, '_> {
         area.get_mut(meta.l3.into()..meta.end.into()).unwrap_or_default()
     }
 
-    /// Where its transport header begins in the head; `None` where that doesn't reach so far.
+    /// Whether it is a part of a datagram behind the first one: the session's by what that one has said, with data where others have a transport header.
+    #[must_use]
+    pub fn is_later_fragment(&self) -> bool {
+        self.1
+    }
+
+    /// Where its transport header begins in the head; `None` where that doesn't reach so far, and of a [later fragment](Self::is_later_fragment).
     #[must_use]
     pub fn transport(&self) -> Option<usize> {
         let l3 = usize::from(self.0.packets.meta(self.0.slot).l3);
@@ -178,7 +184,11 @@ struct Adapter<C>(C);
 impl<C: Custom> Serve for Adapter<C> {
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        self.0.packet(&mut Packet(visit))
+        self.0.packet(&mut Packet(visit, false))
+    }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        self.0.packet(&mut Packet(visit, true))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a packet's session is found by.
 
+use super::link;
 use crate::ip::family::{Family, V4, V6};
 use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::session::Key;
@@ -19,7 +20,7 @@ pub(crate) enum Kind {
     Parsed,
     /// An ICMP error about a packet of a flow, which came from where this one goes.
     Error,
-    /// A link's own business (neighbour discovery, listeners): never a session's.
+    /// A link's own business (neighbour discovery, listeners), as far as its headers say: never a session's, where it [goes no further](super::link).
     Link,
     /// A fragment without the header that has the ports.
     Fragment,
@@ -329,7 +330,7 @@ impl Tuple for V6 {
                 None => Mark::none(Kind::Short),
             };
         }
-        others6(hosts, &transport, context)
+        others6(hosts, header.hop_limit, &transport, context)
     }
 }
 
@@ -389,7 +390,7 @@ pub(super) fn later_fragment(protocol: IpProtocol, offset: usize) -> Kind {
 
 /// A packet whose protocol has no ports.
 #[inline(never)]
-fn others6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+fn others6(hosts: Hosts<u128>, hop_limit: u8, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
     let make = |p, a, b| Key::v6_by_protocol(context, p, a, b);
     if let Some(at) = spi_at(hosts.2) {
         return icmp.spi(at).map_or_else(Mark::none, |halves| flow(hosts, halves, make));
@@ -414,7 +415,7 @@ fn others6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark
             let hosts = (V6::src(header), V6::dst(header), protocol);
             error(hosts, &Transport { at, ..*icmp }, IpProtocol::ICMPV6, make)
         }
-        kind if kind.is_neighbour_discovery() || matches!(kind.0, 130..=132 | 143) => Mark::none(Kind::Link),
+        kind if link::is_of_link(kind, hop_limit, hosts.1) => Mark::none(Kind::Link),
         _ => Mark::none(Kind::Protocol),
     }
 }

@@ -3,6 +3,7 @@
 use super::entry::Flow;
 use super::fragments::Pieces;
 use super::input::{Counter, Drop, PASS, Rare, Verdict, identify};
+use super::link::Link;
 use super::room::Evicted;
 use super::services::Chain;
 use super::sessions::{NoRoom, Sessions};
@@ -13,6 +14,7 @@ use super::{acl, classes};
 use core::marker::PhantomData;
 use core::slice;
 use graph::packet::{Flags, Packets, SlotId};
+use graph::publish::Tables;
 use graph::{IfIndex, prefetch_read};
 use tables::session::{Key, Look, NONE, is_alias};
 use wire::IpProtocol;
@@ -24,6 +26,8 @@ pub(super) struct There<'a, F> {
     pub(super) now: u64,
     pub(super) tick: u64,
     pub(super) worker: u32,
+    pub(super) link: Link,
+    pub(super) tables: &'a Tables,
     pub(super) family: PhantomData<F>,
     pub(super) counts: [u64; Counter::SPECS.len()],
     pub(super) evicted: Evicted,
@@ -66,8 +70,15 @@ impl<F: Pieces> There<'_, F> {
     pub(super) fn unusual(&mut self, packets: &Packets, slot: SlotId, look: &Look<Mark>) -> Passage {
         let meta = packets.meta(slot);
         let (interface, bytes) = (meta.rx_if, meta.len());
+        let place = self.tenants.place(interface).unwrap_or_default();
         let mut found = *look;
         found.session = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
+        if found.session == NONE && look.session != NONE {
+            // A packet before this one in the vector may have ended the session that it was one of, and whose own key it has since.
+            (found.key, found.mark) = identify::<F>(packets, slot, place);
+            found.hash = self.sessions.table.hash(&found.key);
+            found.session = self.sessions.table.find(&found.key, found.hash).unwrap_or(NONE);
+        }
         if is_alias(found.session) {
             self.sessions.table.by_own_keys(slice::from_mut(&mut found), prefetch_read, Mark::turn);
         }
@@ -79,9 +90,8 @@ impl<F: Pieces> There<'_, F> {
         {
             return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
         }
-        let place = self.tenants.place(interface).unwrap_or_default();
         let (case, counter, reason) = match mark.kind {
-            Kind::Link => return (PASS, Flow::NONE, 0),
+            Kind::Link if self.link.ends_here(self.tables, packets, slot) => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
                 if let Some(tenant) = self.session_drops(found, Case::RelatedErrors) {
                     return (Verdict::Rare(Rare::Drop(Drop::RelatedError, tenant)), Flow::NONE, 0);
@@ -135,7 +145,7 @@ impl<F: Pieces> There<'_, F> {
             }
             Kind::Error => (Case::UnrelatedErrors, Counter::Errors, Drop::UnrelatedError),
             Kind::Fragment => (Case::Fragments, Counter::Fragments, Drop::Fragment),
-            Kind::Protocol => (Case::UnknownProtocol, Counter::Protocols, Drop::Protocol),
+            Kind::Protocol | Kind::Link => (Case::UnknownProtocol, Counter::Protocols, Drop::Protocol),
             Kind::Short => (Case::TooShort, Counter::Short, Drop::TooShort),
         };
         let passed = match self.tenants.get(place.tenant).map(|tenant| tenant.slow_path.action(case)) {

@@ -121,6 +121,20 @@ else:
     row("later fragment of ah", True, Raw(bytes(sealed)[32:]), proto=51, frag=4)
     row("ah behind options", True, sealed, options=[b"\x01\x01\x01\x00"])
 
+# An ICMP error, itself in fragments, about a fragment that has no ports.
+if V6:
+    quote = IPv6ExtHdrFragment(offset=3, id=7, nh=17) / Raw(b"x" * 8)
+    error = bytes(ip(A, B, 64) / unreachable(Raw(bytes(ip(B, A, 63) / quote))))[40:]
+    row("first fragment of an error about a later fragment", True, IPv6ExtHdrFragment(m=1, id=11, nh=58) / Raw(error[:64]))
+else:
+    error = bytes(unreachable(Raw(bytes(ip(B, A, 63, frag=3, proto=17) / Raw(b"x" * 8)))))
+    row("first fragment of an error about a later fragment", True, Raw(error[:32]), proto=1, flags="MF")
+
+# What calls itself a link's own business, and is sent to another one.
+if V6:
+    for kind, name in ((136, "advertisement"), (143, "listener report")):
+        row(f"{name} to another link", True, Raw(bytes([kind, 0, 0, 0, 0, 0, 0, 0]) + b"payload"), nh=58)
+
 # What nobody should send.
 row("udp from port 0", True, UDP(sport=0, dport=53) / data)
 row("udp to port 0", True, UDP(sport=40000, dport=0) / data)

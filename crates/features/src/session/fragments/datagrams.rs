@@ -4,7 +4,7 @@
 use super::piece::{Piece, Ports};
 use graph::IfIndex;
 use graph::packet::OwnedPacket;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use tables::session::Key;
 
 /// Nanoseconds for which a datagram is known: RFC 6146 section 4 asks for 2 s at least.
@@ -46,6 +46,18 @@ struct Datagram {
     total: Option<usize>,
 }
 
+impl Datagram {
+    /// Whether it is the one that came by that interface then.
+    fn is(&self, from: IfIndex, begun: u64) -> bool {
+        (self.from, self.begun) == (from, begun)
+    }
+
+    /// Whether it has been there for long enough.
+    const fn is_over(&self, now: u64) -> bool {
+        now.saturating_sub(self.begun) >= TIMEOUT
+    }
+}
+
 /// Datagrams of an interface, the oldest first. Some may be over already.
 #[derive(Debug, Default)]
 struct Line {
@@ -57,25 +69,24 @@ struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     all: HashMap<Id, Datagram>,
-    lines: HashMap<IfIndex, Line>,
+    /// Who has a datagram in `all` has it in its line, too.
+    lines: BTreeMap<IfIndex, Line>,
+    /// The interface whose line was looked through last.
+    visited: IfIndex,
     lost: Vec<(IfIndex, usize, bool)>,
 }
 
 impl Datagrams {
     /// The first fragment of a datagram, which came by `from` at `now` (monotonic nanoseconds) and says that. Gives those that waited for it.
     pub(super) fn first(&mut self, piece: &Piece, from: IfIndex, now: u64, said: Said) -> Vec<OwnedPacket> {
-        let datagram = self.at(piece, from, now);
-        // The number may have been another datagram's a moment ago.
-        let anew = datagram.said.is_some_and(|before| before != said);
-        if anew {
-            (datagram.come, datagram.total, datagram.begun) = (0, None, now);
+        // The number may have been another datagram's a moment ago, for which nothing waits any more. This one is its sender's.
+        if self.all.get(&id(piece)).and_then(|datagram| datagram.said).is_some_and(|before| before != said) {
+            self.all.remove(&id(piece));
         }
+        let datagram = self.at(piece, from, now);
         datagram.said = Some(said);
         let (owner, waiting) = (datagram.from, core::mem::take(&mut datagram.waiting));
         self.freed(owner, &waiting);
-        if anew {
-            self.lines.entry(owner).or_default().order.push_back((id(piece), now));
-        }
         self.came(piece);
         waiting
     }
@@ -110,6 +121,18 @@ impl Datagrams {
         }
     }
 
+    /// Gives up what one interface has had for long, another one each time: for those that send nothing more, nobody else does.
+    pub(super) fn next_line(&mut self, now: u64) {
+        let behind = self.visited.saturating_add(1);
+        let next = self.lines.range(behind..).next().or_else(|| self.lines.iter().next());
+        let Some(interface) = next.map(|(interface, _)| *interface) else { return };
+        self.visited = interface;
+        self.expire(interface, now);
+        if self.lines.get(&interface).is_some_and(|line| line.order.is_empty()) {
+            self.lines.remove(&interface);
+        }
+    }
+
     /// Fragments that were given up since it was last asked: by which interface they came, how many, and whether they had to make room.
     pub(super) fn take_lost(&mut self) -> Vec<(IfIndex, usize, bool)> {
         core::mem::take(&mut self.lost)
@@ -118,6 +141,10 @@ impl Datagrams {
     /// The datagram that it is a part of, as one of those that are known.
     fn at(&mut self, piece: &Piece, from: IfIndex, now: u64) -> &mut Datagram {
         self.expire(from, now);
+        // It may be another's, who sends nothing more.
+        if self.all.get(&id(piece)).is_some_and(|datagram| datagram.is_over(now)) {
+            self.give_up(&id(piece), false);
+        }
         if !self.all.contains_key(&id(piece)) {
             self.make_room(from);
             self.lines.entry(from).or_default().order.push_back((id(piece), now));
@@ -148,8 +175,8 @@ impl Datagrams {
     fn expire(&mut self, interface: IfIndex, now: u64) {
         while let Some((id, begun)) = self.lines.get(&interface).and_then(|line| line.order.front().copied())
         {
-            let over = self.all.get(&id).is_none_or(|datagram| datagram.begun != begun);
-            if !over && now.saturating_sub(begun) < TIMEOUT {
+            let is_there = self.all.get(&id).is_some_and(|datagram| datagram.is(interface, begun));
+            if is_there && now.saturating_sub(begun) < TIMEOUT {
                 break;
             }
             self.give_up_first(interface, false);
@@ -166,10 +193,13 @@ impl Datagrams {
     fn give_up_first(&mut self, interface: IfIndex, for_room: bool) {
         let first = self.lines.get_mut(&interface).and_then(|line| line.order.pop_front());
         let Some((id, begun)) = first else { return };
-        if self.all.get(&id).is_none_or(|datagram| datagram.begun != begun) {
-            return;
+        if self.all.get(&id).is_some_and(|datagram| datagram.is(interface, begun)) {
+            self.give_up(&id, for_room);
         }
-        let Some(datagram) = self.all.remove(&id) else { return };
+    }
+
+    fn give_up(&mut self, id: &Id, for_room: bool) {
+        let Some(datagram) = self.all.remove(id) else { return };
         self.freed(datagram.from, &datagram.waiting);
         if !datagram.waiting.is_empty() {
             self.lost.push((datagram.from, datagram.waiting.len(), for_room));
@@ -185,4 +215,52 @@ impl Datagrams {
 
 const fn id(piece: &Piece) -> Id {
     (piece.datagram, piece.from_high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: IfIndex = 1;
+    const B: IfIndex = 2;
+
+    /// The first part of a datagram of that number, and what it says.
+    fn first(number: u16, source: u16) -> (Piece, Said) {
+        let (datagram, from_high) = Key::v4(0, 17, (0x0a00_0001, number), (0x0a00_0002, number));
+        let piece = Piece { datagram, from_high, offset: 0, len: 8, more: true };
+        (piece, Some(Ports { protocol: 17, source, destination: 53 }))
+    }
+
+    /// Entries of all lines.
+    fn entries(datagrams: &Datagrams) -> usize {
+        datagrams.lines.values().map(|line| line.order.len()).sum()
+    }
+
+    #[test]
+    fn who_uses_another_s_number_again_and_again_fills_its_own_line_alone() {
+        let mut datagrams = Datagrams::default();
+        for time in 0..10_000 {
+            let (piece, said) = first(7, 1000 + time % 2);
+            let from = if time == 0 { A } else { B };
+            // Some in one vector, and more than a line may have within the time for which a datagram is known.
+            assert!(datagrams.first(&piece, from, u64::from(time / 100), said).is_empty());
+            assert!(datagrams.lines[&A].order.len() == 1 && entries(&datagrams) <= 1 + DATAGRAMS);
+        }
+        assert_eq!(datagrams.all.len(), 1);
+        // Nobody's, once it is over: that of the other interface is looked through, too.
+        (0..2).for_each(|_| datagrams.next_line(TIMEOUT + 100));
+        assert!(datagrams.all.is_empty() && datagrams.lines.is_empty());
+    }
+
+    #[test]
+    fn what_is_known_of_an_old_datagram_is_not_told_whoever_asks() {
+        let mut datagrams = Datagrams::default();
+        let (piece, said) = first(7, 1000);
+        datagrams.first(&piece, A, 0, said);
+        let later = Piece { offset: 8, ..piece };
+        let own = || unreachable!("it is known");
+        assert!(matches!(datagrams.later(&later, B, TIMEOUT - 1, own), Later::Known(_)));
+        let anew = datagrams.at(&later, B, TIMEOUT);
+        assert_eq!((anew.from, anew.said), (B, None));
+    }
 }

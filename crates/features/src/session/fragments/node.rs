@@ -72,6 +72,9 @@ impl<F: Pieces> Node for Reassembly<F> {
                 ctx.emit(edge, *slot);
             }
         }
+        for datagrams in &mut self.datagrams {
+            datagrams.next_line(ctx.now);
+        }
         for (interface, fragments, for_room) in self.datagrams.iter_mut().flat_map(Datagrams::take_lost) {
             ctx.count_lost(interface, if for_room { Drop::TooMany } else { Drop::TimedOut }, fragments);
         }

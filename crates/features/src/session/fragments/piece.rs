@@ -160,6 +160,8 @@ pub(in super::super) fn seen<F: Pieces>(
         return if mark.kind == Kind::Fragment { none(Kind::Error) } else { (key, mark) };
     };
     match mark.kind {
+        // An ICMP error, itself a first fragment, about a later one: it isn't the one without ports.
+        Kind::Fragment if known && piece.offset == 0 => none(Kind::Error),
         Kind::Fragment if known => {
             let Ports { protocol, source, destination } = Ports::get(meta);
             if later_fragment(IpProtocol(protocol), piece.offset) == Kind::Short {

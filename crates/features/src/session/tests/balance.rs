@@ -2,6 +2,7 @@
 
 mod changes;
 mod direct;
+mod ended;
 mod kept;
 mod vectors;
 mod workers;

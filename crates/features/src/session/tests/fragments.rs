@@ -78,6 +78,24 @@ fn one_whose_first_does_not_come_is_given_up() {
     });
 }
 
+/// The interface that it came by may send nothing more.
+#[test]
+fn one_whose_first_does_not_come_is_given_up_whoever_sends_the_next() {
+    everywhere(|tier, text, _| {
+        let (node, first) = (reassembly(text), packet(text, "first fragment").frame);
+        // The first of the same datagram, and that of another one.
+        for frame in [&first, &numbered(text, &first, 7)] {
+            let mut bench = bench(tier, &[tenant()]);
+            send(&mut bench, text, "later fragment");
+            wait(&mut bench, 2);
+            // By an interface without link-layer headers, in two vectors: with each, one interface's are looked through.
+            let outcome = bench.run(3, &vec![frame[14..].to_vec(); 2], 1);
+            assert_eq!(outcome.drops, [(format!("{node} timed-out"), 1)].into());
+            assert_eq!(outcome.sent.values().map(Vec::len).sum::<usize>(), 2);
+        }
+    });
+}
+
 #[test]
 fn vectors_of_fragments_in_any_order() {
     everywhere(|tier, text, _| {
@@ -106,6 +124,19 @@ fn what_would_replace_ports_or_flags_is_not_one() {
             bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
         dropped(&mut bench, text, "tcp from its flags on", &format!("{node} too-short"));
         dropped(&mut bench, text, "tcp cut before its flags", &format!("{node} too-short"));
+    });
+}
+
+#[test]
+fn an_error_in_fragments_about_a_later_fragment_is_an_error() {
+    everywhere(|tier, text, node| {
+        let name = "first fragment of an error about a later fragment";
+        let mut bench =
+            bench(tier, &[Tenant { slow_path: SlowPath::untracked(SlowAction::Drop), ..tenant() }]);
+        dropped(&mut bench, text, name, &format!("{node} unrelated-error"));
+        set_tenants(&mut bench, &[tenant()]);
+        pass(&mut bench, text, name);
+        assert_eq!((count(&bench, node, "passed-errors"), seen(&mut bench).len()), (1, 0));
     });
 }
 

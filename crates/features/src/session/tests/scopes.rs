@@ -1,9 +1,11 @@
 //! Scopes in the graph: the same bit stands for one service here and for another there, in one vector and one table.
 
+use super::super::service::{Custom, Insertable, Packet, node};
 use super::super::services::{Order, SERVICES_ARC, Scopes, Service};
 use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
 use super::*;
-use graph::{Feature, NodeSpec};
+use graph::{Feature, NodeContext, NodeSpec};
+use std::collections::BTreeMap;
 
 graph::counters! {
     /// What is counted.
@@ -18,6 +20,18 @@ struct Witness;
 impl Serve for Witness {
     fn packet(&mut self, visit: &mut Visit<'_>) -> Passes {
         visit.count(Counter::Seen);
+        Passes::Next
+    }
+}
+
+/// Puts a service of the other scope on chains, and counts where that can't be.
+struct Usher(Insertable);
+
+impl Custom for Usher {
+    fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Passes {
+        if !packet.insert_service(self.0) {
+            packet.count(Counter::Seen);
+        }
         Passes::Next
     }
 }
@@ -45,13 +59,26 @@ const fn place(runs_before: &'static [&'static str], runs_after: &'static [&'sta
 
 const FIELD: Scopes = Scopes::Of(&["field"]);
 
-/// One before all, two beside those of the default scope, and one that is of both.
-pub(super) const SERVICES: [Service; 4] = [
+/// One before all, two beside those of the default scope, and one that is of both. Behind them, one of both that has another come, and witnesses with
+/// the same bit in either scope, and with one that the default scope hasn't.
+pub(super) const SERVICES: [Service; 8] = [
     witness("field-first", &[place(&["tcp-check"], &[])], FIELD),
     witness("field-meter", &[place(&["field-gate"], &["policer"])], FIELD),
     witness("field-gate", &[place(&[], &["policer"])], FIELD),
-    witness("wide", &[place(&[], &["field-gate", "nat"])], Scopes::Of(&["default", "field"])),
+    witness("wide", &[place(&[], &["field-gate", "nat"])], BOTH),
+    USHER,
+    witness("field-last", &[place(&[], &["usher"])], FIELD),
+    witness("home-last", &[place(&[], &["usher"])], Scopes::DEFAULT),
+    witness("field-end", &[place(&[], &["field-last", "home-last"])], FIELD),
 ];
+
+const BOTH: Scopes = Scopes::Of(&["default", "field"]);
+
+const USHER: Service = {
+    let witness = witness("usher", &[place(&[], &["wide"])], BOTH);
+    let make = |cx: &NodeContext<'_>| node(cx, Usher(Insertable::of(&all(), "field-last").unwrap()));
+    Service { node: NodeSpec { make, ..witness.node }, ..witness }
+};
 
 fn all() -> Order {
     Order::resolve(&[super::super::SERVICES, &SERVICES].concat()).unwrap()
@@ -82,7 +109,7 @@ fn bench(tier: Tier) -> Bench {
 }
 
 fn seen_by(bench: &Bench) -> [u64; 4] {
-    SERVICES.map(|service| count(bench, service.node.name, "seen"))
+    ["field-first", "field-meter", "field-gate", "wide"].map(|name| count(bench, name, "seen"))
 }
 
 #[test]
@@ -190,5 +217,66 @@ fn errors_about_sessions_of_another_scope_pass_none_of_its_services() {
         assert_eq!(seen_by(&bench), [1; 4]);
         pass(&mut bench, text, "error of a router");
         assert_eq!(seen_by(&bench), [1; 4], "nothing has changed the packet that it quotes");
+    });
+}
+
+/// The bit would stand for another service there: for one that nobody has asked for.
+#[test]
+fn a_service_of_another_scope_is_not_inserted() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier);
+        two(&mut bench, &["l4-lifecycle", "usher"], &["l4-lifecycle", "usher"]);
+        let order = all();
+        assert_eq!(order.number("field-last"), order.number("home-last"));
+        let last =
+            |bench: &Bench| ["usher", "field-last", "home-last"].map(|name| count(bench, name, "seen"));
+        let (udp, answer) = (packet(text, "udp").frame, packet(text, "udp answer").frame);
+        let outcome = bench.run(2, &vec![udp; 3], 3);
+        assert_eq!((outcome.drops.len(), last(&bench)), (0, [3, 0, 0]), "the first scope hasn't got it");
+        let outcome = bench.run(3, &vec![answer; 3], 3);
+        assert_eq!((outcome.drops.len(), last(&bench)), (0, [3, 3, 0]));
+        let chains: Vec<_> = seen(&mut bench).iter().map(|seen| seen.session.chain[0]).collect();
+        let with = |name: &str| chains.iter().filter(|chain| chain.has(order.number(name).unwrap())).count();
+        assert_eq!((chains.len(), with("usher"), with("field-last")), (2, 2, 1));
+    });
+}
+
+/// The first packet of a vector is one of a session of one scope; the second one takes its place for a session of the other. The first isn't taken for that one's, whatever its
+/// bit stands for there.
+#[test]
+fn a_session_s_number_may_be_another_scope_s_before_its_packet_has_gone_on() {
+    everywhere(|tier, text, _| {
+        let order = all();
+        let bit = |name: &str| order.number(name).unwrap();
+        assert!(order.of(0).all(|(number, _)| number != bit("field-end")), "an edge that no node has");
+        let gone = BTreeMap::from([("ip4-session-input session-gone".to_string(), 1)]);
+        for theirs in ["field-last", "field-end"] {
+            // One session in all, and both tenants in one address space.
+            let new = || {
+                let mut bench = bench(tier);
+                two(&mut bench, &["home-last"], &[theirs]);
+                let key = bench.key::<Tenants>();
+                bench.publish(|draft| {
+                    draft.change(key, |all| {
+                        all.per_worker = 1;
+                        all.set_place(3, Place { tenant: 2, context: 0, parser: 0 });
+                    });
+                });
+                bench
+            };
+            let witnesses = |bench: &Bench| ["home-last", theirs].map(|name| count(bench, name, "seen"));
+            let frame = |name| packet(text, name).frame;
+            // From the other scope to the default one, and the other way round.
+            let mut bench = new();
+            pass(&mut bench, text, "udp answer");
+            let outcome = bench.run(2, &[frame("udp"), frame("another udp")], 2);
+            assert_eq!((outcome.drops, outcome.sent.get(&3).map(Vec::len)), (gone.clone(), Some(1)));
+            assert_eq!((witnesses(&bench), one(&mut bench).session.tenant), ([1, 1], 1), "{theirs}");
+            let mut bench = new();
+            pass(&mut bench, text, "udp");
+            let outcome = bench.run(3, &[frame("udp answer"), frame("tcp syn answer")], 2);
+            assert_eq!((outcome.drops, outcome.sent.get(&2).map(Vec::len)), (gone.clone(), Some(1)));
+            assert_eq!((witnesses(&bench), one(&mut bench).session.tenant), ([1, 1], 2), "{theirs}");
+        }
     });
 }

@@ -107,7 +107,7 @@ fn fragments_from_outside_are_their_sessions_tenants() {
 }
 
 /// The packet, of an interface without link-layer headers, as the first fragment of a datagram or as what follows 24 bytes.
-fn fragment(text: &str, frame: &[u8], first: bool) -> Vec<u8> {
+pub(super) fn fragment(text: &str, frame: &[u8], first: bool) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if text == V4 {
         let (header, _) = Ipv4Header::parse_mut(&mut frame).unwrap();

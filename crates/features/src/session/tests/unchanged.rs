@@ -3,14 +3,14 @@
 use super::*;
 use crate::testing::{forwarding_nodes, run_table, run_table_on};
 
-fn all_interfaces(bench: &mut Bench, untracked: SlowAction) {
+fn all_interfaces(bench: &mut Bench) {
     for index in 1..=6 {
         if index != 6 {
             bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");
             bench.chain("ip6-unicast", index, &["ip6-session-input"], "ip6-lookup");
         }
     }
-    set_tenants(bench, &[Tenant { slow_path: SlowPath::untracked(untracked), ..tenant() }]);
+    set_tenants(bench, &[tenant()]);
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
         draft.change(key, |all| {
@@ -32,7 +32,7 @@ fn forwarding_stays_as_it_is() {
     ] {
         run_table_on(&forwarding_nodes(), &not_alone(text), |bench| {
             topology::set_up(bench, mtu);
-            all_interfaces(bench, SlowAction::Pass);
+            all_interfaces(bench);
         });
     }
 }
@@ -42,22 +42,7 @@ fn every_packet_of_the_conversations_passes() {
     for text in [V4, V6] {
         run_table(&not_alone(text), |bench| {
             topology::set_up(bench, 1500);
-            all_interfaces(bench, SlowAction::Pass);
+            all_interfaces(bench);
         });
     }
-}
-
-/// A tenant that drops whatever has no session must not cut its hosts off from their neighbours.
-#[test]
-fn neighbour_discovery_is_never_a_tenant_s() {
-    let rows: Vec<Row> = rows(include_str!("../../../tests/vectors/nd.txt"))
-        .into_iter()
-        .filter(|row| !matches!(row.verdict, Verdict::Dropped(_)))
-        .filter(|row| !row.name.contains("prox"))
-        .collect();
-    assert!(rows.len() > 5);
-    run_table(&rows, |bench| {
-        topology::set_up(bench, 300);
-        all_interfaces(bench, SlowAction::Drop);
-    });
 }
