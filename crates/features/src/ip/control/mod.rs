@@ -19,7 +19,8 @@
 //! 1. next hops and VRFs are published;
 //! 2. when every worker has passed a round boundary since, so that none looks for a next hop in an older snapshot, the
 //!    queued changes are carried into the FIBs;
-//! 3. ids and FIB blocks given up are used again when every worker has passed one more boundary.
+//! 3. ids and FIB blocks given up are used again when every worker has passed one more boundary; an id that a full table still
+//!    leads to, since it had no room for the change, when it doesn't any more.
 
 mod adjacencies;
 mod commit;
