@@ -37,7 +37,7 @@ pub(super) fn take(socket: BorrowedFd<'_>, space: &mut [u64]) -> std::io::Result
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     message.msg_control = space.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(space) as _;
+    message.msg_controllen = size_of_val(space);
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: `message` names `bytes` and `space`, as long as they are, which live and are ours alone during the call.
     if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) } < 0 {
@@ -52,7 +52,7 @@ pub(super) fn take(socket: BorrowedFd<'_>, space: &mut [u64]) -> std::io::Result
         while !next.is_null() {
             let libc::cmsghdr { cmsg_level, cmsg_type, cmsg_len, .. } = *next;
             if cmsg_level == libc::SOL_SOCKET && matches!(cmsg_type, libc::SCM_RIGHTS | SCM_PIDFD) {
-                let count = (cmsg_len as usize).saturating_sub(CMSG_LEN(0) as usize) / size_of::<RawFd>();
+                let count = cmsg_len.saturating_sub(CMSG_LEN(0) as usize) / size_of::<RawFd>();
                 let data = CMSG_DATA(next).cast::<RawFd>();
                 let numbers = (0..count).map(|i| data.add(i).read_unaligned());
                 // A process that can't be had is told as a negative number.
