@@ -13,7 +13,9 @@ import pytest
 from lab import Laboratory, eventually, run
 from lab.sessions import VERSIONS, tap
 from scapy.all import IP, UDP, Ether, Raw, wrpcap
-from test_sessions import figures, only, sockets, tenant, timeouts
+from test_parsers import PORT as TUNNELS
+from test_parsers import packet as g_pdu
+from test_sessions import figures, only, sessions, sockets, tenant, timeouts
 
 # flowEndReason and the first two bits of forwardingStatus.
 IDLE, ACTIVE, ENDED, FORCED, FORWARDED, DROPPED = "1", "2", "3", "4", "1", "2"
@@ -183,6 +185,41 @@ def test_flags_and_hop_limits_are_told_where_they_are_noted(exporting):
     # Of both sides, the second as reverse elements (RFC 5103), which tshark shows by the same names.
     assert [int(value, 16) for value in _listed(record["cflow.tcpflags"])] == [0x16, 0x12]
     assert [_listed(record[f"cflow.ttl_{which}"]) for which in ("min", "max")] == [["64", "64"]] * 2
+
+
+@VERSIONS
+def test_a_tunnel_is_a_flow_to_whom_it_is_for(exporting, family, there):
+    services = [f'{way}_services = ["l4-lifecycle", "session-stats"]' for way in ("forward", "reverse")]
+    pods, daemon, collector = exporting(services=tenant('parser = "gtpu"', *services))
+    sent = {0x1234: [g_pdu(0x1234, flags) for flags in (0x30, 0x32, 0x32)], 0x1235: [g_pdu(0x1235)] * 5}
+    with sockets(pods, family, socket.SOCK_DGRAM, there, TUNNELS) as (client, server):
+        for one in itertools.chain(*sent.values()):
+            client.sendto(one, (there, TUNNELS))
+        assert sorted(server.recv(100) for _ in range(8)) == sorted(itertools.chain(*sent.values()))
+    keys = {session["key"] for session in sessions(daemon, "--parser", "gtpu")}
+    assert keys == {f"{there} teid {teid:#010x}" for teid in sent}
+    daemon.cli("clear", "session", "--parser", "gtpu")
+    records = sorted(collector.eventually(TUNNELS, number=2), key=both)
+    # The key isn't in the records: what was sent tells which is which.
+    v6, header = ("v6", 48) if family == socket.AF_INET6 else ("", 28)
+    sums = {teid: (len(packets), sum(header + len(one) for one in packets), 0, 0) for teid, packets in sent.items()}
+    assert [both(record) for record in records] == [sums[0x1234], sums[0x1235]]
+    assert len({record["cflow.flow_id"] for record in records}) == 2
+    expected = {
+        f"cflow.srcaddr{v6}": "::" if v6 else "0.0.0.0",
+        "cflow.srcport": "0",
+        f"cflow.dstaddr{v6}": there,
+        "cflow.dstport": str(TUNNELS),
+        "cflow.protocol": "17",
+        "cflow.flow_end_reason": FORCED,
+        "cflow.biflow_direction": "1",
+        "cflow.user_name": "red",
+    }
+    for record in records:
+        assert {name: record.get(name) for name in expected} == expected
+        assert record["Forwarding Status"]["cflow.forwarding_status"] == FORWARDED
+        # Hop limits that Linux sends with, of the one side that there is.
+        assert [_listed(record[f"cflow.ttl_{which}"]) for which in ("min", "max")] == [["64", "0"]] * 2
 
 
 def _listed(value):
