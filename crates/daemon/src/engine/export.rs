@@ -399,7 +399,7 @@ mod tests {
         let settings = Ipfix { collector: collector.local_addr().unwrap(), ..nowhere() };
         let exporter = Exporter::new(settings);
         let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
-        let mut sends = |wire: &mut Wire<'_>, message: &[u8]| {
+        let sends = |wire: &mut Wire<'_>, message: &[u8]| {
             wire.retry = Instant::now();
             wire.send(Some((message.to_vec(), 1)));
             let mut buffer = [0; 100];
@@ -423,7 +423,7 @@ mod tests {
         drop(collector);
         let exporter = Exporter::new(settings);
         let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
-        let mut port = |wire: &mut Wire<'_>| {
+        let port = |wire: &mut Wire<'_>| {
             wire.send(Some((b"one".to_vec(), 1)));
             wire.socket.as_ref().map(|socket| socket.local_addr().unwrap())
         };
