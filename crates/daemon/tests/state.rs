@@ -268,3 +268,35 @@ async fn it_comes_back_though_somebody_always_asks_for_something() {
     handle.stop();
     thread.join().unwrap();
 }
+
+/// What the version before accepted, and this one doesn't, costs no object: least of all a tenant, whose interfaces would forward without its rules.
+#[test]
+fn what_was_accepted_before_is_put_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = [
+        r#"{"bridge":{"name":"lan","mac_age_seconds":40000,"static_macs":[{"mac":"02:00:00:00:00:0A","drop":true}]}}"#,
+        r#"{"interface":{"name":"leg","loopback":{},"mac":"02:00:00:00:00:0a","bridge":{"name":"lan","bvi":true}}}"#,
+        r#"{"interface":{"name":"ids","addresses":["10.0.0.1/24"],"sink":{}}}"#,
+        r#"{"interface":{"name":"pod","sink":{}}}"#,
+        r#"{"tenant":{"name":"red","interfaces":["pod"],"redirect":{"interfaces":["ids"]},"forward_services":["redirect"],"reverse_services":["redirect"]}}"#,
+    ];
+    let body = format!(
+        "{{\"quiver_state\":1,\"generation\":3,\"objects\":{}}}\n{}\n",
+        lines.len(),
+        lines.join("\n")
+    );
+    let text = format!("{body}{{\"crc32\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
+    fs::write(directory.path().join("state.jsonl"), &text).unwrap();
+    let world = World::default();
+    let mut state = StateDirectory::open(directory.path()).unwrap();
+    let loaded = state.load().unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let mut controller = Controller::new(Box::new(world.referee()), state);
+    controller.restore(loaded.snapshot).unwrap();
+    let config = load_config(&controller);
+    assert_eq!(config.len(), lines.len(), "{config:#?}");
+    assert_eq!((config.bridges[0].mac_age_seconds, config.bridges[0].static_macs.len()), (Some(32_766), 0));
+    assert!(config.interfaces.iter().all(|interface| interface.addresses.is_empty()));
+    assert_eq!(config.tenants.len(), 1);
+    assert_eq!(fs::read_to_string(directory.path().join("state.jsonl.before-1")).unwrap(), text);
+}

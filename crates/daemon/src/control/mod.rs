@@ -4,6 +4,7 @@
 //! back again from wherever something is refused. [`start`] runs it on its own thread and gives a [`Handle`] that any
 //! task may use. What others want to see they get as a [`View`], a snapshot that costs the control thread nothing.
 
+mod accept;
 mod answer;
 mod controller;
 mod handle;

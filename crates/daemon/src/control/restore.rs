@@ -7,6 +7,7 @@ use api::v1::object_result::Outcome;
 use api::v1::{Config, Event, ObjectRef, ObjectResult, Refused};
 
 use super::Controller;
+use super::accept::put_right;
 use super::answer::{MAX_LISTED, changed_standings};
 use super::controller::ApplyError;
 use super::reconcile::{Blame, Failure};
@@ -27,6 +28,11 @@ impl Controller {
     /// [`ApplyError::Dataplane`] if the dataplane contradicts itself.
     pub fn restore(&mut self, snapshot: Snapshot) -> Result<(), ApplyError> {
         let Snapshot { generation, mut config, .. } = snapshot;
+        let before = put_right(&mut config);
+        for what in &before {
+            tracing::warn!("the version before accepted it: {what}");
+        }
+        let mut is_whole = before.is_empty();
         let batch = loop {
             let refused = match Batch::parse(&config, &[], false) {
                 Ok(batch) => {
@@ -46,8 +52,16 @@ impl Controller {
             for (object, reason) in &refused {
                 tracing::error!(%object, reason, "an object of the kept state isn't accepted any more and is left out");
             }
+            is_whole = false;
             leave_out(&mut config, &refused.into_iter().map(|(object, _)| object).collect::<Vec<_>>());
         };
+        if !is_whole {
+            // The next state that is written says nothing of it any more.
+            match self.state.keep("before") {
+                Ok(kept) => tracing::warn!(?kept, "the state as it was is kept"),
+                Err(error) => tracing::error!(%error, "the state as it was can't be kept"),
+            }
+        }
         let (batch, undo) = batch;
         self.model.generation = generation;
         match self.reconcile(&Blame::Nobody, &undo, false) {

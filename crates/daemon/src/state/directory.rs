@@ -296,6 +296,19 @@ impl StateDirectory {
         Ok(())
     }
 
+    /// Keeps the state and its journal, as they are, beside them under names with `why`; gives these.
+    ///
+    /// # Errors
+    /// [`StateError`] if the system refuses.
+    pub fn keep(&self, why: &str) -> Result<Vec<PathBuf>, StateError> {
+        let journal = self.generation.map(|generation| self.journal_of(generation));
+        let files = [Some(self.path.join(STATE)), journal].into_iter().flatten().filter(|path| path.exists());
+        let keep = |path: PathBuf| {
+            self.link_aside(&path, why).map_err(|error| StateError::new("keep a copy of", &path, error))
+        };
+        files.map(keep).collect()
+    }
+
     /// Gives a file another name beside its own, unless it has one from an earlier start.
     fn link_aside(&self, path: &Path, why: &str) -> io::Result<PathBuf> {
         let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));

@@ -89,12 +89,16 @@ impl<R: BufRead> LineReader<R> {
     }
 
     pub(super) fn next(&mut self) -> io::Result<Line<'_>> {
-        self.text.clear();
-        match self.input.read_line(&mut self.text) {
-            Ok(_) if self.text.ends_with('\n') => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Line::NoText),
-            Err(error) => return Err(error),
-            Ok(_) => return Ok(Line::End),
+        let mut bytes = std::mem::take(&mut self.text).into_bytes();
+        bytes.clear();
+        self.input.read_until(b'\n', &mut bytes)?;
+        // A character, too, may have been cut through.
+        if !bytes.ends_with(b"\n") {
+            return Ok(Line::End);
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => self.text = text,
+            Err(_) => return Ok(Line::NoText),
         }
         self.number += 1;
         self.bytes += self.text.len() as u64;
