@@ -63,6 +63,11 @@ impl Part {
         heads.into_iter().find(|head| *head != NONE)
     }
 
+    /// How many there are.
+    fn len(&self) -> u32 {
+        self.lists.iter().map(|list| list.len).sum()
+    }
+
     /// How many make room before settled ones do.
     pub(super) const fn spare(&self) -> u32 {
         self.list(Room::Blocked).len + self.list(Room::Transient).len
@@ -98,18 +103,21 @@ impl Sessions {
         true
     }
 
-    /// Ends a session so that there is a place in the table for one of that tenant's: of the tenant with most that make room, so that a flood is paid by whose it is, and by
-    /// nobody else who comes. Where nobody has such ones, an idle one of the newcomer's own, or else of another's. False where there is none.
+    /// Ends a session so that there is a place in the table for one of that tenant's: of the tenant with most that make room, where these are more than all that the newcomer's has, so that a flood is
+    /// paid by whose it is, and by nobody else who comes; else one of the newcomer's own. Where it has none that goes, one of whoever has one. False where there is none.
     pub(super) fn evict_for_table(&mut self, number: u16, tick: u64) -> bool {
         let end = End::EvictedForTable;
-        if self.find_crowd() {
-            return self.evict(self.crowd, end, tick);
-        }
-        if self.evict(number, end, tick) {
+        let holds = self.parts.get(usize::from(number)).map_or(0, Part::len);
+        let crowd = if self.find_crowd() { self.parts.get(usize::from(self.crowd)) } else { None };
+        // Who fills the table with what was answered has others pay for nothing, either.
+        let is_flood = crowd.is_some_and(|crowd| crowd.spare() > holds);
+        if !is_flood && self.evict(number, end, tick) {
             return true;
         }
-        // With each packet another one.
-        self.next_crowd();
+        if !self.find_crowd() {
+            // With each packet another one.
+            self.next_crowd();
+        }
         self.evict(self.crowd, end, tick)
     }
 

@@ -467,19 +467,24 @@ impl Sessions {
             return false;
         }
         self.tell_reopened(index, side, bytes);
+        self.count_anew(index, bytes, tick);
         let Some((handle, _, session)) = self.table.visit(index) else { return false };
-        session.created = tick as u32;
-        session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
             session.chain = whole(tenant, session, handle, &self.translations);
         }
-        // What was said of the one before isn't said of this one.
-        self.redirected.reset(handle);
-        self.stats.reset(handle);
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);
         self.tell_anew(index);
         true
+    }
+
+    /// By a packet of `bytes`, the session is another one for whoever looks: what was counted, noted and said of the one before isn't of this one.
+    pub(super) fn count_anew(&mut self, index: u32, bytes: u32, tick: u64) {
+        let Some((handle, _, session)) = self.table.visit(index) else { return };
+        session.created = tick as u32;
+        session.count_anew(bytes);
+        self.redirected.reset(handle);
+        self.stats.reset(handle);
     }
 
     /// From now on the session's packets are dropped for that reason (graph-wide id); with `end` it ends in the next round.

@@ -153,9 +153,8 @@ impl Sessions {
     pub(super) fn forsake(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
         self.now_is(tick);
         self.tell_forsaken(index, bytes);
+        self.count_anew(index, bytes, tick);
         let Some((handle, _, session)) = self.table.visit(index) else { return };
-        session.created = tick as u32;
-        session.count_anew(bytes);
         session.marks.put(Marks::TRANSLATED, false);
         if let Some(tenant) = tenants.get(session.tenant) {
             acl::ask_again(session, handle, tenant, &mut self.acl);

@@ -30,8 +30,10 @@ pub(in super::super) enum NoPort {
     NoShare,
     /// All of its ports are in use to that destination.
     Exhausted,
-    /// All of its blocks' are, and it is given none more.
+    /// It has no block, and there is none for it, to whatever destination.
     NoBlock,
+    /// All of its blocks' are, and it is given none more.
+    NoMore,
     /// The one that the host is mapped to is.
     InUse,
 }
@@ -202,8 +204,10 @@ impl Sessions {
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let refused = (if pool.blocks.is_some() { host.0 } else { share.address }, remote, tick);
+        // Who has no block need not be looked for again, whomever it asks.
+        let nowhere = (host.0, (0, 0), tick);
         let mut used_up = self.translations.pools.used_up.iter().flatten();
-        if let Some((_, why)) = used_up.find(|(it, _)| *it == refused) {
+        if let Some((_, why)) = used_up.find(|(it, _)| *it == refused || *it == nowhere) {
             return Err(pool.figures.refuse(*why));
         }
         let found = match &pool.blocks {
@@ -227,6 +231,7 @@ impl Sessions {
                 if has_free_ports(IpProtocol(key.protocol())) {
                     // Any place does: it is for those that come by thousands, to a few remotes each.
                     let place = self.table.hash(&key) as usize % REMEMBERED;
+                    let refused = if why == NoPort::NoBlock { nowhere } else { refused };
                     self.translations.pools.used_up[place] = Some((refused, why));
                     self.translations.pools.any_used_up = true;
                 }

@@ -27,8 +27,12 @@ impl Wanting<'_> {
     fn refused(&self, blocks: &Blocks, home: Option<u32>) -> NoPort {
         let is_free = has_free_ports(IpProtocol(self.key.protocol()));
         let has = |home| blocks.of(home, self.ends.0.0).any(|block| self.fits(&block));
-        // It has the only one that fits.
-        if !is_free && home.is_some_and(has) { NoPort::Exhausted } else { NoPort::NoBlock }
+        match home {
+            None => NoPort::NoBlock,
+            // It has the only one that fits.
+            Some(home) if !is_free && has(home) => NoPort::Exhausted,
+            Some(_) => NoPort::NoMore,
+        }
     }
 }
 
@@ -88,7 +92,7 @@ impl Sessions {
             };
             return Ok((alias, seen.beyond, blocks.tell(&block)));
         }
-        Err(NoPort::NoBlock)
+        Err(NoPort::NoMore)
     }
 
     /// A port of a block that the host has at its address, which has one session more then.

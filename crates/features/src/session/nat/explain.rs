@@ -99,6 +99,9 @@ fn begins(meeting: &mut Meeting<'_>) -> Meets {
             meeting.drops(object, "all ports are in use to that destination", reason(Drop::PoolExhausted))
         }
         Err(NoPort::NoBlock) => {
+            meeting.drops(object, "has no block of ports left for the host", reason(Drop::NoBlock))
+        }
+        Err(NoPort::NoMore) => {
             let found = "all ports of the host's blocks are in use to that destination, and there is none more for it";
             meeting.drops(object, found, reason(Drop::NoBlock))
         }

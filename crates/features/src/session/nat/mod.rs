@@ -241,7 +241,7 @@ impl Nat {
                 Entry::Goes
             }
             Err(NoPort::Exhausted) => Entry::Refused(Drop::PoolExhausted.into()),
-            Err(NoPort::NoBlock) => Entry::Refused(Drop::NoBlock.into()),
+            Err(NoPort::NoBlock | NoPort::NoMore) => Entry::Refused(Drop::NoBlock.into()),
             Err(NoPort::InUse) => Entry::Refused(Drop::InUse.into()),
             Err(NoPort::NoShare) => Entry::Refused(Drop::NoShare.into()),
         }

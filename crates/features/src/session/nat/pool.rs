@@ -42,7 +42,11 @@ impl Figures {
 
     /// Counts a packet whose session has no port of the pool for that reason, which it gives back.
     pub(super) fn refuse(&self, why: NoPort) -> NoPort {
-        let figure = if why == NoPort::NoBlock { &self.without_block } else { &self.exhausted };
+        let figure = if matches!(why, NoPort::NoBlock | NoPort::NoMore) {
+            &self.without_block
+        } else {
+            &self.exhausted
+        };
         figure.fetch_add(1, Ordering::Relaxed);
         why
     }

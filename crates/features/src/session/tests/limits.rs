@@ -190,6 +190,24 @@ fn a_flood_that_fills_the_table_is_paid_by_whose_it_is() {
     });
 }
 
+/// One handshake is no flood: who has filled the table with what was answered gives up what was silent for long, before it costs another tenant anything.
+#[test]
+fn a_table_that_one_has_filled_with_answered_sessions_is_paid_by_whose_it_is() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant(), tenant()]);
+        let key = bench.key::<Tenants>();
+        begin_as(&mut bench, 2);
+        ["udp", "udp answer"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        wait(&mut bench, 70);
+        begin_as(&mut bench, 1);
+        pass(&mut bench, text, "tcp syn");
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 2));
+        begin_as(&mut bench, 2);
+        pass(&mut bench, text, "another udp");
+        assert_eq!(of_each(&mut bench), [1, 1], "the handshake goes on");
+    });
+}
+
 /// Where nobody has anything that makes room at once, it is who comes that gives up what was silent for long, and others only where it has no such ones.
 #[test]
 fn a_table_that_is_full_of_answered_sessions_has_who_comes_make_room_first() {
