@@ -70,13 +70,17 @@ impl Custom for Guard {
             packet.leave_session();
             return Verdict::Next;
         }
-        // The packet at hand is among them, and so is each fragment.
+        // The packet at hand is among them.
         let [asked, answered] = packet.session().bytes();
         if packet.direction() == Direction::Reverse && answered > FACTOR * asked {
             packet.count(Counter::CutOff);
             return Verdict::Block(Drop::Amplified.into());
         }
         Verdict::Next
+    }
+
+    fn fragment(&mut self, packet: &mut Packet<'_, '_>) -> Verdict {
+        self.packet(packet)
     }
 }
 

@@ -52,6 +52,10 @@ impl Custom for FirstPackets {
         }
         Verdict::Next
     }
+
+    fn fragment(&mut self, packet: &mut Packet<'_, '_>) -> Verdict {
+        self.packet(packet)
+    }
 }
 
 /// What `quiver explain` says.

@@ -21,8 +21,13 @@ use wire::IpProtocol;
 
 /// A service, one instance for each worker. Packets of a session always come to the same one.
 pub trait Custom: Send + 'static {
-    /// What becomes of a packet. All of the session's come, [later fragments](Packet::is_later_fragment), too.
+    /// What becomes of a packet.
     fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Verdict;
+
+    /// What becomes of a [later fragment](Packet::is_later_fragment), which has data where others have a transport header.
+    fn fragment(&mut self, _: &mut Packet<'_, '_>) -> Verdict {
+        Verdict::Next
+    }
 }
 
 /// A service that another one may put on the chains of sessions.
@@ -188,7 +193,7 @@ impl<C: Custom> Serve for Adapter<C> {
     }
 
     fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        self.0.packet(&mut Packet(visit, true))
+        self.0.fragment(&mut Packet(visit, true))
     }
 }
 

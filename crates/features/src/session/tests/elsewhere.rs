@@ -35,6 +35,10 @@ impl Custom for Shown {
         });
         Passes::Next
     }
+
+    fn fragment(&mut self, packet: &mut Packet<'_, '_>) -> Passes {
+        self.packet(packet)
+    }
 }
 
 const SHOWN: Service = Service {
