@@ -88,8 +88,12 @@ pub(super) fn run(shared: &Arc<Shared>, exporter: &Exporter) {
     let active = settings.active_seconds.map(|seconds| Duration::from_secs(u32::from(seconds).into()));
     let mut walk = active.map(|period| Instant::now() + period);
     while !stopped(shared) {
-        if Instant::now() >= templates {
-            export.flush();
+        // To a collector, another socket is another exporter: it has to know the templates first.
+        let begins = export.wire.begin();
+        if begins || Instant::now() >= templates {
+            if !begins {
+                export.flush();
+            }
             let lost = watch.missed() + exporter.unsent.load(Ordering::Relaxed);
             export.templates(lost);
             templates = Instant::now() + Duration::from_secs(u32::from(settings.template_seconds).into());
@@ -316,14 +320,17 @@ impl Wire<'_> {
     fn send(&mut self, message: Option<(Vec<u8>, u32)>) {
         let Some((message, records)) = message else { return };
         let exporter = self.exporter;
-        let sent = self.socket().and_then(|socket| match socket.send(&message) {
-            // Said by an ICMP error about an earlier message: this one has not been sent yet.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                exporter.refused.fetch_add(1, Ordering::Relaxed);
-                socket.send(&message).map(|_| Some(error))
-            }
-            sent => sent.map(|_| None),
-        });
+        let sent = match &self.socket {
+            None => Err(io::ErrorKind::NotConnected.into()),
+            Some(socket) => match socket.send(&message) {
+                // Said by an ICMP error about an earlier message: this one has not been sent yet.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    exporter.refused.fetch_add(1, Ordering::Relaxed);
+                    socket.send(&message).map(|_| Some(error))
+                }
+                sent => sent.map(|_| None),
+            },
+        };
         match sent {
             Ok(refused) => {
                 exporter.messages.fetch_add(1, Ordering::Relaxed);
@@ -335,7 +342,7 @@ impl Wire<'_> {
             Err(error) => {
                 exporter.unsent.fetch_add(records.into(), Ordering::Relaxed);
                 // A socket that is connected keeps its source address, and can send nothing any more once the host has that no longer: another one takes what the host has then. What
-                // these two say passes by itself.
+                // these say passes by itself.
                 if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) {
                     self.socket = None;
                 }
@@ -352,15 +359,17 @@ impl Wire<'_> {
         }
     }
 
-    fn socket(&mut self) -> io::Result<&UdpSocket> {
-        if self.socket.is_none() {
-            if Instant::now() < self.retry {
-                return Err(io::ErrorKind::NotConnected.into());
-            }
-            self.retry = Instant::now() + RETRY;
-            self.socket = Some(open(&self.exporter.settings)?);
+    /// Takes a socket where there is none, once in a while; true if there is one now.
+    fn begin(&mut self) -> bool {
+        if self.socket.is_some() || Instant::now() < self.retry {
+            return false;
         }
-        self.socket.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+        self.retry = Instant::now() + RETRY;
+        match open(&self.exporter.settings) {
+            Ok(socket) => self.socket = Some(socket),
+            Err(error) => self.say("flow records can't be sent", &error),
+        }
+        self.socket.is_some()
     }
 }
 
@@ -401,6 +410,7 @@ mod tests {
         let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
         let sends = |wire: &mut Wire<'_>, message: &[u8]| {
             wire.retry = Instant::now();
+            wire.begin();
             wire.send(Some((message.to_vec(), 1)));
             let mut buffer = [0; 100];
             if wire.socket.is_some() { collector.recv_from(&mut buffer).ok() } else { None }
@@ -424,6 +434,7 @@ mod tests {
         let exporter = Exporter::new(settings);
         let mut wire = Wire { exporter: &exporter, socket: None, retry: Instant::now(), said: None };
         let port = |wire: &mut Wire<'_>| {
+            wire.begin();
             wire.send(Some((b"one".to_vec(), 1)));
             wire.socket.as_ref().map(|socket| socket.local_addr().unwrap())
         };
