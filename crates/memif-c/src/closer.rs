@@ -7,22 +7,24 @@ use std::sync::Mutex;
 
 use crate::port::lock;
 
-/// What waits to be dropped, and whether a thread is at it: one for the process, as long as there is something.
+/// What waits to be dropped, and the process whose thread is at it, if one is: one for the process, as long as there is something.
 struct Leaving {
     waiting: VecDeque<Box<dyn Any + Send>>,
-    served: bool,
+    served_by: Option<u32>,
 }
 
-static LEAVING: Mutex<Leaving> = Mutex::new(Leaving { waiting: VecDeque::new(), served: false });
+static LEAVING: Mutex<Leaving> = Mutex::new(Leaving { waiting: VecDeque::new(), served_by: None });
 
 /// Drops it on another thread. Where none can be had, whoever asks waits.
 pub(crate) fn close(what: impl Any + Send) {
     let mut leaving = lock(&LEAVING);
     leaving.waiting.push_back(Box::new(what));
-    if leaving.served {
+    // A fork takes no threads along.
+    let process = Some(std::process::id());
+    if leaving.served_by == process {
         return;
     }
-    leaving.served = true;
+    leaving.served_by = process;
     drop(leaving);
     if std::thread::Builder::new().name("memif-unmap".into()).spawn(serve).is_err() {
         serve();
@@ -33,7 +35,7 @@ fn serve() {
     loop {
         let mut leaving = lock(&LEAVING);
         let Some(next) = leaving.waiting.pop_front() else {
-            leaving.served = false;
+            leaving.served_by = None;
             return;
         };
         drop(leaving);

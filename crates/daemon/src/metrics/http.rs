@@ -115,7 +115,10 @@ pub async fn serve(
             (_, Err(error)) => {
                 // Mostly too many open files: trying again at once would only burn the core.
                 tracing::warn!(%error, "can't accept a scraper");
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::select! {
+                    () = &mut stop => return,
+                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                }
             }
         }
     }

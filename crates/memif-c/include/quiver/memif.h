@@ -161,7 +161,8 @@ static inline int qm_open_server(const char *address, const qm_server_options *o
     return qm_open_server_sized(address, options, sizeof *options, port);
 }
 
-/* Ends the connection, telling the peer, and frees the port. Nobody may use it any more. NULL is fine. */
+/* Ends the connection, telling the peer, and frees the port. Nobody may use it any more. NULL is fine. The memory of the connection goes
+ * a little later, by a thread of the library. */
 void qm_close(qm_port *port);
 
 /* Sleeps until one of count ports (up to 64) has packets or events, at most timeout_ms milliseconds (0 to 3600000). QM_OK in any
