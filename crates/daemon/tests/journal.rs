@@ -78,8 +78,7 @@ fn a_flipped_bit_in_a_journal_costs_what_comes_after() {
         );
         // Without one of the last two line breaks it looks like a batch that was never completed.
         let warning = &loaded.warnings[0];
-        let is_noticed =
-            warning.contains("journal-1.jsonl.corrupt-1") || whole[position] == b'\n';
+        let is_noticed = warning.contains("journal-1.jsonl.corrupt-1") || whole[position] == b'\n';
         assert!(is_noticed, "bit in {position}: {warning}");
     }
 }

@@ -91,21 +91,37 @@ impl Way {
 
 /// What consecutive packets to one split have in common.
 struct Fork<'t> {
-    id: u32,
     split: &'t SplitHop,
     others: Way,
     /// `None`: nobody is there.
     matching: Option<Way>,
 }
 
-impl<F: Splits> Steer<F> {
-    fn fork<'t>(&self, ctx: &mut Ctx<'t>, hops: &'t NextHops, id: u32) -> Option<Fork<'t>> {
-        let split = hops.split(hops.get(id))?;
+impl<'t> Fork<'t> {
+    /// The split that a next hop is. `is_connected`: whether somebody takes what is sent by an interface.
+    fn of(hops: &'t NextHops, hop: &NextHop, is_connected: impl FnOnce(IfIndex) -> bool) -> Option<Self> {
+        let split = hops.split(hop)?;
         let matching = Way::of(hops, split.matching);
-        let there = matching.edge != DROP && self.is_connected(ctx, hops.get(split.matching).tx_if);
-        Some(Fork { id, split, others: Way::of(hops, split.others), matching: there.then_some(matching) })
+        let there = matching.edge != DROP && is_connected(hops.get(split.matching).tx_if);
+        Some(Self { split, others: Way::of(hops, split.others), matching: there.then_some(matching) })
     }
 
+    /// Where a packet goes that is one of the split's, or isn't.
+    #[inline(always)]
+    fn way(&self, is_matching: bool) -> (ByPort, Result<Way, Drop>) {
+        let (by, way) = match (is_matching, self.matching) {
+            (false, _) => (ByPort::Others, self.others),
+            (true, Some(matching)) => (ByPort::Matching, matching),
+            (true, None) if self.split.split.without_peer == WithoutPeer::Drop => {
+                return (ByPort::NobodyThere, Err(Drop::NoPeer));
+            }
+            (true, None) => (ByPort::NobodyThere, self.others),
+        };
+        (by, if way.edge == DROP { Err(Drop::NoWay) } else { Ok(way) })
+    }
+}
+
+impl<F: Splits> Steer<F> {
     /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below; who is at the other side of a bridge or
     /// tunnel isn't known here.
     fn is_connected(&self, ctx: &mut Ctx<'_>, interface: IfIndex) -> bool {
@@ -144,24 +160,10 @@ pub fn decide(
     (protocol, port): (IpProtocol, u16),
     is_connected: impl FnOnce(IfIndex) -> bool,
 ) -> Option<Decided> {
-    let SplitHop { split, matching, others } = hops.split(hop)?;
-    let interface = hops.get(*matching).tx_if;
-    let [matching, others] = [*matching, *others].map(|hop| Way::of(hops, hop));
-    let by = match split.has(protocol, port) {
-        false => ByPort::Others,
-        true if matching.edge != DROP && is_connected(interface) => ByPort::Matching,
-        true => ByPort::NobodyThere,
-    };
-    let way = match by {
-        ByPort::Matching => Ok(matching),
-        ByPort::NobodyThere if split.without_peer == WithoutPeer::Drop => Err(Drop::NoPeer),
-        ByPort::NobodyThere | ByPort::Others => Ok(others),
-    };
-    let hop = match way {
-        Ok(Way { edge: DROP, .. }) => Err(Drop::NoWay),
-        Ok(way) => Ok(*hops.get(way.hop)),
-        Err(reason) => Err(reason),
-    };
+    let fork = Fork::of(hops, hop, is_connected)?;
+    let (by, way) = fork.way(fork.split.split.has(protocol, port));
+    let interface = hops.get(fork.split.matching).tx_if;
+    let hop = way.map(|way| *hops.get(way.hop));
     let hop = hop.map_err(|reason| Drop::SPECS[reason as usize].name);
     Some(Decided { by, interface, hop })
 }
@@ -173,14 +175,15 @@ impl<F: Splits> Tiered for Steer<F> {
         let hops = tables.get(self.hops);
         let now = (ctx.now / 1_000_000_000) as u32;
         let mut counts = [0; Counter::SPECS.len()];
-        let mut known: Option<Fork<'_>> = None;
+        let mut known: Option<(u32, Fork<'_>)> = None;
         for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
             let slot = *slot;
             let id = ctx.packets.meta(slot).next_hop;
-            if known.as_ref().is_none_or(|fork| fork.id != id) {
-                known = self.fork(ctx, hops, id);
+            if known.as_ref().is_none_or(|(known, _)| *known != id) {
+                let fork = Fork::of(hops, hops.get(id), |interface| self.is_connected(ctx, interface));
+                known = fork.map(|fork| (id, fork));
             }
-            let Some(fork) = &known else {
+            let Some((_, fork)) = &known else {
                 *next = ctx.drop(slot, Drop::Stale);
                 continue;
             };
@@ -194,31 +197,25 @@ impl<F: Splits> Tiered for Steer<F> {
                     choice
                 }
             };
-            let way = match (choice, fork.matching) {
-                (None, _) => fork.others,
-                (Some(why), Some(way)) => {
-                    let counter = match why {
-                        Match::Port => Counter::ByPort,
-                        Match::Flow => Counter::ByFlow,
-                        Match::Error => Counter::Errors,
-                        Match::Fragment => Counter::Fragments,
-                    };
-                    counts[counter as usize] += 1;
-                    way
-                }
-                (Some(_), None) if split.without_peer == WithoutPeer::Drop => {
-                    *next = ctx.drop(slot, Drop::NoPeer);
+            let (by, way) = fork.way(choice.is_some());
+            let counter = match (by, choice) {
+                (ByPort::Matching, Some(Match::Port)) => Some(Counter::ByPort),
+                (ByPort::Matching, Some(Match::Flow)) => Some(Counter::ByFlow),
+                (ByPort::Matching, Some(Match::Error)) => Some(Counter::Errors),
+                (ByPort::Matching, Some(Match::Fragment)) => Some(Counter::Fragments),
+                (ByPort::NobodyThere, _) if !matches!(way, Err(Drop::NoPeer)) => Some(Counter::FellBack),
+                _ => None,
+            };
+            if let Some(counter) = counter {
+                counts[counter as usize] += 1;
+            }
+            let way = match way {
+                Ok(way) => way,
+                Err(reason) => {
+                    *next = ctx.drop(slot, reason);
                     continue;
                 }
-                (Some(_), None) => {
-                    counts[Counter::FellBack as usize] += 1;
-                    fork.others
-                }
             };
-            if way.edge == DROP {
-                *next = ctx.drop(slot, Drop::NoWay);
-                continue;
-            }
             ctx.packets.meta_mut(slot).next_hop = way.hop;
             *next = way.edge;
         }
