@@ -71,6 +71,7 @@ func OfPod(pod *Pod, here *Here) Set {
 			}
 		}
 	}
+	set.added()
 	return set
 }
 
