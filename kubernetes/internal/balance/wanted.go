@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -8,17 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
-	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/service"
 )
 
 // wanted is what all Services together want, and what of it has changed since it was asked last.
 type wanted struct {
 	sets   map[types.NamespacedName]service.Set
-	claims map[service.Place][]claim
+	claims crowds[service.Place]
 	// Places where endpoints listen that others could want to be asked at, and those of each Service.
-	listening map[service.Place][]claim
-	listens   map[types.NamespacedName][]service.Place
+	listening crowds[service.Place]
+	listens   map[types.NamespacedName]map[service.Place]bool
 	placed    map[service.Place]string
 	vips      map[string]*quiver.Vip
 	addresses map[netip.Addr]int
@@ -34,8 +34,8 @@ type wanted struct {
 
 func newWanted() *wanted {
 	return &wanted{
-		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{},
-		listening: map[service.Place][]claim{}, listens: map[types.NamespacedName][]service.Place{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
+		sets: map[types.NamespacedName]service.Set{}, claims: crowds[service.Place]{},
+		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
 		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
@@ -44,28 +44,18 @@ func newWanted() *wanted {
 // put has a Service, or a pod, that was made then want this from now on. The problems are its own, and that others are asked at its places.
 func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, here *service.Here) (problems []string) {
 	before := w.sets[key]
-	touched := w.listen(key, created, &set, here)
-	for _, vip := range before.VIPs {
-		touched[vip.Place] = true
-		w.claims[vip.Place] = slices.DeleteFunc(w.claims[vip.Place], func(c claim) bool { return c.of == key })
-	}
-	for i := range set.VIPs {
-		vip := &set.VIPs[i]
-		touched[vip.Place] = true
-		w.claims[vip.Place] = append(w.claims[vip.Place], claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned})
-	}
+	asked, touched := w.ask(key, created, &set, here)
+	maps.Copy(touched, w.listen(key, created, &set, here))
 	problems = append(slices.Clone(set.Problems), w.unheard(key, &set, here)...)
 	for place := range touched {
 		before := w.placed[place]
 		first := w.settle(place)
 		if w.placed[place] != before {
-			for _, other := range slices.Concat(w.claims[place], w.listening[place]) {
-				if other.of != key {
-					w.moved[other.of] = true
-				}
+			for _, other := range slices.Concat(w.claims.others(place, key), w.listening.others(place, key)) {
+				w.moved[other] = true
 			}
 		}
-		if first != nil && (first.of != key || first.vip == nil) && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
+		if first != nil && (first.of != key || first.vip == nil) && asked[place] {
 			problems = append(problems, first.worded(place, key))
 		}
 	}
@@ -83,9 +73,6 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 
 // settle says who has a place: see first. Only who wants to be asked there is.
 func (w *wanted) settle(place service.Place) (first *claim) {
-	if len(w.claims[place]) == 0 {
-		delete(w.claims, place)
-	}
 	first = w.first(place)
 	before, after := w.placed[place], ""
 	if first != nil && first.vip != nil {
