@@ -19,9 +19,14 @@ type wanted struct {
 	// Places where endpoints listen that others could want to be asked at, and those of each Service.
 	listening crowds[service.Place]
 	listens   map[types.NamespacedName]map[service.Place]bool
-	placed    map[service.Place]string
-	vips      map[string]*quiver.Vip
+	// The addresses of these places, and those that Services name themselves: see service.Set.
+	dwelling, named crowds[netip.Addr]
+	dwells          map[types.NamespacedName]map[netip.Addr]bool
+	placed          map[service.Place]string
+	vips            map[string]*quiver.Vip
+	// Addresses to which the host shall lead, by how many Services have it do so, and those of each.
 	addresses map[netip.Addr]int
+	led       map[types.NamespacedName][]netip.Addr
 	ports     map[service.NodePort]int
 	hostPorts map[service.HostPort]int
 
@@ -36,7 +41,8 @@ func newWanted() *wanted {
 	return &wanted{
 		sets: map[types.NamespacedName]service.Set{}, claims: crowds[service.Place]{},
 		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
-		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
+		dwelling: crowds[netip.Addr]{}, named: crowds[netip.Addr]{}, dwells: map[types.NamespacedName]map[netip.Addr]bool{},
+		addresses: map[netip.Addr]int{}, led: map[types.NamespacedName][]netip.Addr{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
 }
@@ -46,6 +52,7 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 	before := w.sets[key]
 	asked, touched := w.ask(key, created, &set, here)
 	maps.Copy(touched, w.listen(key, created, &set, here))
+	w.dwell(key, created, w.listens[key])
 	problems = append(slices.Clone(set.Problems), w.unheard(key, &set, here)...)
 	for place := range touched {
 		before := w.placed[place]
@@ -59,7 +66,12 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 			problems = append(problems, first.worded(place, key))
 		}
 	}
-	count(w.addresses, before.Addresses, set.Addresses, func(address netip.Addr) { w.changedAddresses[address] = true })
+	led, refused := w.lead(key, created, &set)
+	problems = append(problems, refused...)
+	count(w.addresses, w.led[key], led, func(address netip.Addr) { w.changedAddresses[address] = true })
+	if w.led[key] = led; len(led) == 0 {
+		delete(w.led, key)
+	}
 	count(w.ports, before.NodePorts, set.NodePorts, func(service.NodePort) { w.changedPorts = true })
 	count(w.hostPorts, before.HostPorts, set.HostPorts, func(service.HostPort) { w.changedPorts = true })
 	if len(set.VIPs)+len(set.HostPorts) == 0 {

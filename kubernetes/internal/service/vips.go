@@ -141,8 +141,9 @@ type Set struct {
 	NodePorts []NodePort
 	// HostPorts that the host leads to a pod.
 	HostPorts []HostPort
-	// Addresses to which the host needs a way.
+	// Addresses to which the host needs a way. Named are those among them that nobody but who writes the Service has given it (spec.externalIPs).
 	Addresses []netip.Addr
+	Named     map[netip.Addr]bool
 	// HealthPort is where load balancers ask whether this node has pods of it; 0: nowhere. Near is how many it has that are ready.
 	HealthPort uint16
 	Near       int
@@ -186,6 +187,10 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		of := func(address netip.Addr) bool { return address.Is4() == through.address.Is4() }
 		if !slices.ContainsFunc(clusterIPs, of) {
 			set.problem("%s is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", through.address)
+			return true
+		}
+		if slices.Contains(clusterIPs, through.address) {
+			// It is asked there anyway.
 			return true
 		}
 		if within(here.Pods, through.address) {
@@ -244,8 +249,14 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		}
 		if whose := here.whose(through); whose != "" {
 			s.problem("%s is %s: only pods are answered there", other, whose)
-		} else {
-			s.Addresses = append(s.Addresses, other)
+			continue
+		}
+		s.Addresses = append(s.Addresses, other)
+		if !through.balanced {
+			if s.Named == nil {
+				s.Named = map[netip.Addr]bool{}
+			}
+			s.Named[other] = true
 		}
 	}
 	if port.NodePort == 0 {
