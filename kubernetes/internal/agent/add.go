@@ -75,6 +75,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if err := a.allocate(record); err != nil {
 		return nil, err
 	}
+	if err := a.clear(ctx, record); err != nil {
+		return nil, err
+	}
 	// First to disk: an agent that is killed here knows what to finish or to undo.
 	if err := a.store.Put(record); err != nil {
 		return nil, failure(codes.Unavailable, "see whether the disk is full", "%s: %v", record.Pod(), err)
