@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
@@ -71,5 +72,49 @@ func TestWhoWantsAPlaceThatQuiverdRefusesIsTold(t *testing.T) {
 	found, err := quiverd.VIPs(t.Context())
 	if err != nil || len(found.VIPs) != 4 || teller.of("web-2") != "" {
 		t.Errorf("%d VIPs, %v, %q", len(found.VIPs), err, teller.of("web-2"))
+	}
+}
+
+// A Service has a problem of its own, and quiverd refuses one of its VIPs: its owner is told of both, once, whatever of the two is looked at again.
+func TestOwnersAreToldOfAllThatIsAmissOnce(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(1)
+	c.services.Items[0].Spec.ExternalIPs = []string{"203.0.113.1", "nonsense"}
+	theirs := &quiver.Config{Vips: []*quiver.Vip{{Name: "theirs", Address: "203.0.113.1", Protocol: quiver.VipProtocol_VIP_PROTOCOL_TCP, Port: 80}}}
+	if err := quiverd.Apply(t.Context(), theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	teller := &told{texts: map[string]string{}}
+	node := here
+	keeper := New(Settings{Here: func() (service.Here, bool) { return node, true }, Teller: teller}, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	go keeper.objects.Run(t.Context())
+	realtest.Eventually(t, "all is there", func() bool { return keeper.bring(t.Context(), true) == nil })
+	for _, words := range []string{"203.0.113.1:80 TCP: ", `"nonsense" is no IP address`} {
+		if got := teller.of("web-0"); !strings.Contains(got, words) {
+			t.Errorf("told %q, without %q", got, words)
+		}
+	}
+	key := types.NamespacedName{Name: "web-0"}
+	for _, again := range []func(){
+		func() {},
+		// All of it anew.
+		func() { node.Zone = "elsewhere" },
+		// Its own alone.
+		func() { keeper.wanted.moved[types.NamespacedName{Namespace: "default", Name: "web-0"}] = true },
+	} {
+		again()
+		for _, all := range []bool{false, true} {
+			teller.TellService(key, "", "", "")
+			if err := keeper.bring(t.Context(), all); err != nil || teller.of("web-0") != "" {
+				t.Errorf("%v; told again: %q", err, teller.of("web-0"))
+			}
+		}
+	}
+	// The place is free: the rest is still to be said.
+	if err := quiverd.Apply(t.Context(), nil, dataplane.Refs(theirs)); err != nil {
+		t.Fatal(err)
+	}
+	if err := keeper.bring(t.Context(), true); err != nil || !strings.HasPrefix(teller.of("web-0"), "spec.externalIPs: ") {
+		t.Errorf("%v, told %q", err, teller.of("web-0"))
 	}
 }

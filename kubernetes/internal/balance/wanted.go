@@ -23,7 +23,9 @@ type wanted struct {
 	dwelling, named crowds[netip.Addr]
 	dwells          map[types.NamespacedName]map[netip.Addr]bool
 	placed          map[service.Place]string
-	vips            map[string]*quiver.Vip
+	// By name, and where they are.
+	vips   map[string]*quiver.Vip
+	places map[string]service.Place
 	// Addresses to which the host shall lead, by how many Services have it do so, and those of each.
 	addresses map[netip.Addr]int
 	led       map[types.NamespacedName][]netip.Addr
@@ -40,7 +42,7 @@ type wanted struct {
 func newWanted() *wanted {
 	return &wanted{
 		sets: map[types.NamespacedName]service.Set{}, claims: crowds[service.Place]{},
-		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
+		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{}, places: map[string]service.Place{},
 		dwelling: crowds[netip.Addr]{}, named: crowds[netip.Addr]{}, dwells: map[types.NamespacedName]map[netip.Addr]bool{},
 		addresses: map[netip.Addr]int{}, led: map[types.NamespacedName][]netip.Addr{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
@@ -96,10 +98,11 @@ func (w *wanted) settle(place service.Place) (first *claim) {
 	if before != "" && before != after {
 		w.changedVIPs[before] = true
 		delete(w.vips, before)
+		delete(w.places, before)
 	}
 	if after != "" && !proto.Equal(w.vips[after], first.vip) {
 		w.changedVIPs[after] = true
-		w.vips[after] = first.vip
+		w.vips[after], w.places[after] = first.vip, place
 	}
 	return first
 }
