@@ -27,10 +27,15 @@ func TestAPodIsToldOfPortsOfTheNodeThatDontLeadToIt(t *testing.T) {
 	teller := &told{texts: map[string]string{}}
 	settings := Settings{Here: func() (service.Here, bool) { return node, true }, Pods: func() []service.Pod { return []service.Pod{pod} }, Teller: teller}
 	keeper := New(settings, many(0).objects(t), quiverd, slog.New(slog.DiscardHandler))
-	go keeper.Run(t.Context())
-	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	go keeper.objects.Run(t.Context())
+	realtest.Eventually(t, "all are there", func() bool { return keeper.bring(t.Context(), true) == nil })
 	if got := teller.of("dns"); !strings.HasPrefix(got, "u-1 false QuiverHostPort host port 53: hostIP 8.8.8.8 is no address of this node") {
 		t.Errorf("told %q", got)
+	}
+	// The kernel gets it: the next thing to tell is another one.
+	node.Kernel = []netip.Addr{netip.MustParseAddr("8.8.8.8")}
+	if anew := keeper.learn(node); anew || len(keeper.news.problems) > 0 {
+		t.Errorf("all of it anew: %t; %v", anew, keeper.news.problems)
 	}
 	if found, err := quiverd.VIPs(t.Context()); err != nil || len(found.VIPs) > 0 {
 		t.Errorf("%v, %v", found, err)

@@ -187,6 +187,9 @@ func (k *Keeper) lead(sources []netip.Addr, all bool) {
 // learn works out anew what Services want that have changed; all of them if the node has. Then it is true.
 func (k *Keeper) learn(here service.Here) (anew bool) {
 	dirty := k.objects.Take()
+	// Of the kernel's addresses only pods with ports of the node are told: devices of others come and go, and are nothing to Services.
+	kernel := !slices.Equal(here.Kernel, k.here.Kernel)
+	k.here.Kernel = here.Kernel
 	if anew = !reflect.DeepEqual(here, k.here); anew {
 		k.here = here
 		maps.Copy(dirty, k.objects.All())
@@ -194,7 +197,7 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 			dirty[key] = true
 		}
 	}
-	k.learnPods(anew)
+	k.learnPods(anew || kernel)
 	for key := range dirty {
 		if _, pod := k.pods[key]; pod {
 			continue

@@ -32,6 +32,8 @@ type Here struct {
 	Name, Zone string
 	// Addresses of the node itself: those that its kernel has, but for loopback ones and those of pods, and those that its node object tells.
 	Addresses []netip.Addr
+	// Kernel are all that its kernel has, but for loopback ones: those at which it leads somewhere what is sent to them.
+	Kernel []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
 	// Needed are others that this node itself can't do without, by what they are. Resolvers are needed as well, but a load balancer, whom its operator
