@@ -19,7 +19,9 @@ import (
 )
 
 const (
-	// ResolversFile names the resolvers of a host, and those that kubelet gives to a pod with the host's network.
+	// ResolversFile names the resolvers of a host; in a pod, as the agent is one (dnsPolicy: Default), it is the copy that kubelet made of its own
+	// resolvConf when the pod was made: what the host changes later isn't in it, and where kubelet reads another file than the host's programs, such as
+	// systemd-resolved's, it has the resolvers of that one.
 	ResolversFile = "/etc/resolv.conf"
 	// This often Needed looks again.
 	needsAnew = 30 * time.Second
@@ -34,7 +36,7 @@ const (
 type Needed struct {
 	// Server is the host of the API server, by address or name.
 	Server string
-	// Resolvers is the file that names the host's.
+	// Resolvers is the file that names the host's: see ResolversFile.
 	Resolvers string
 	// Log is told of what can't be found out.
 	Log *slog.Logger
