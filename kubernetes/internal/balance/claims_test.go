@@ -26,10 +26,10 @@ type party struct {
 
 // rest is what is there of Services; empty: nothing.
 func (w *wanted) rest() string {
-	if len(w.sets)+len(w.claims)+len(w.listening)+len(w.listens)+len(w.dwelling)+len(w.named)+len(w.dwells)+len(w.placed)+len(w.vips)+len(w.places)+len(w.addresses)+len(w.led) == 0 {
+	if len(w.sets)+len(w.claims)+len(w.listening)+len(w.listens)+len(w.dwelling)+len(w.named)+len(w.dwells)+len(w.placed)+len(w.holders)+len(w.vips)+len(w.places)+len(w.addresses)+len(w.led) == 0 {
 		return ""
 	}
-	return fmt.Sprint(w.sets, w.claims, w.listening, w.listens, w.dwelling, w.named, w.dwells, w.placed, w.vips, w.places, w.addresses, w.led)
+	return fmt.Sprint(w.sets, w.claims, w.listening, w.listens, w.dwelling, w.named, w.dwells, w.placed, w.holders, w.vips, w.places, w.addresses, w.led)
 }
 
 func (p *party) key() types.NamespacedName {

@@ -23,6 +23,8 @@ type wanted struct {
 	dwelling, named crowds[netip.Addr]
 	dwells          map[types.NamespacedName]map[netip.Addr]bool
 	placed          map[service.Place]string
+	// Who has a place, by what others who want it are told of him.
+	holders map[service.Place]holder
 	// By name, and where they are.
 	vips   map[string]*quiver.Vip
 	places map[string]service.Place
@@ -39,10 +41,16 @@ type wanted struct {
 	moved map[types.NamespacedName]bool
 }
 
+// holder is who has a place, and by what.
+type holder struct {
+	of                types.NamespacedName
+	listens, assigned bool
+}
+
 func newWanted() *wanted {
 	return &wanted{
 		sets: map[types.NamespacedName]service.Set{}, claims: crowds[service.Place]{},
-		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{}, places: map[string]service.Place{},
+		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, holders: map[service.Place]holder{}, vips: map[string]*quiver.Vip{}, places: map[string]service.Place{},
 		dwelling: crowds[netip.Addr]{}, named: crowds[netip.Addr]{}, dwells: map[types.NamespacedName]map[netip.Addr]bool{},
 		addresses: map[netip.Addr]int{}, led: map[types.NamespacedName][]netip.Addr{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
@@ -57,12 +65,18 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 	w.dwell(key, created, w.listens[key])
 	problems = append(slices.Clone(set.Problems), w.unheard(key, &set, here)...)
 	for place := range touched {
-		before := w.placed[place]
+		before, holder := w.placed[place], w.holders[place]
 		first := w.settle(place)
+		var others []types.NamespacedName
+		if w.holders[place] != holder {
+			others = w.claims.others(place, key)
+		}
+		// To endpoints it is all one whose they are as long as nobody is asked there.
 		if w.placed[place] != before {
-			for _, other := range slices.Concat(w.claims.others(place, key), w.listening.others(place, key)) {
-				w.moved[other] = true
-			}
+			others = append(others, w.listening.others(place, key)...)
+		}
+		for _, other := range others {
+			w.moved[other] = true
 		}
 		if first != nil && (first.of != key || first.vip == nil) && asked[place] {
 			problems = append(problems, first.worded(place, key))
@@ -88,6 +102,11 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 // settle says who has a place: see first. Only who wants to be asked there is.
 func (w *wanted) settle(place service.Place) (first *claim) {
 	first = w.first(place)
+	if first != nil {
+		w.holders[place] = holder{first.of, first.vip == nil, first.assigned}
+	} else {
+		delete(w.holders, place)
+	}
 	before, after := w.placed[place], ""
 	if first != nil && first.vip != nil {
 		after = first.vip.Name
