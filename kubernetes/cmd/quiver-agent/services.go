@@ -55,15 +55,16 @@ func here(server *agent.Agent, cluster *pods.Cluster, needed *host.Needed) (serv
 		all = append(all, node.Ranges...)
 	}
 	// Others may be ones that the node object doesn't know.
-	own, err := host.Addresses()
+	kernel, err := host.Kernel()
 	if err != nil {
 		return service.Here{}, false
 	}
+	own := host.Reachable(kernel)
 	for _, address := range own {
 		nodes[address] = true
 	}
 	addresses := service.Asked(own, slices.Concat(self.Addresses, self.External), all)
 	return service.Here{
-		Name: self.Name, Zone: self.Zone, Addresses: addresses, Nodes: nodes, Needed: needs, Resolvers: resolvers, Ranges: ranges, Pods: all, Sources: sources,
+		Name: self.Name, Zone: self.Zone, Addresses: addresses, Kernel: kernel, Nodes: nodes, Needed: needs, Resolvers: resolvers, Ranges: ranges, Pods: all, Sources: sources,
 	}, true
 }

@@ -27,41 +27,20 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if err := a.waitForNode(ctx, id); err != nil {
 		return nil, err
 	}
+	// First, since annotations are for who is made: what an agent before this one took from them stays, whatever this one permits.
+	if response, known, err := a.again(ctx, id, request); known || err != nil {
+		return response, err
+	}
 	pod := pods.ID{Namespace: request.PodNamespace, Name: request.PodName, UID: request.PodUid}
-	annotations, err := a.pods.Annotations(ctx, pod, request.Annotations)
-	var gone *pods.GoneError
-	if errors.As(err, &gone) {
-		return nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
-	}
+	asked, err := a.read(ctx, id, pod, request)
 	if err != nil {
-		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
-	}
-	asked, err := annotation.Read(annotations, id.Interface, a.settings.Defaults)
-	if err != nil {
-		var fault *annotation.Error
-		errors.As(err, &fault)
-		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
+		return nil, err
 	}
 
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	// Others were first, and may have waited for somebody: a pod that nobody asks for any more isn't made.
-	if err := ctx.Err(); err != nil {
-		return nil, failure(codes.Unavailable, "see what ails quiverd, or the API server", "%s waited for others until its time was over: %v", id, err)
-	}
-	// The runtime may use a name again of which word was left that it went.
-	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
-		a.log.Error("word of a pod that went could not be heard", "why", err)
-	}
-	if one, is := a.store.Disputed(id); is {
-		return nil, failure(codes.FailedPrecondition, "delete it, so that it is made anew", "%s: %s", one.Record.Pod(), one)
-	}
-	if known := a.store.Get(id); known != nil {
-		if known.Netns != request.Netns {
-			return nil, failure(codes.InvalidArgument, "delete it first", "%s is there already, in network namespace %s", id, known.Netns)
-		}
-		// Asked again, since the answer was lost.
-		return answer(known), a.program(ctx, known)
+	if response, known, err := a.known(ctx, id, request); known || err != nil {
+		return response, err
 	}
 	if err := a.prepared(); err != nil {
 		return nil, err
@@ -73,6 +52,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return nil, err
 	}
 	if err := a.allocate(record); err != nil {
+		return nil, err
+	}
+	if err := a.clear(ctx, record); err != nil {
 		return nil, err
 	}
 	// First to disk: an agent that is killed here knows what to finish or to undo.
@@ -100,6 +82,56 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	}
 	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
 	return answer(record), nil
+}
+
+// read reads what a pod asks for.
+func (a *Agent) read(ctx context.Context, id attachment.ID, pod pods.ID, request *agentv1.AddRequest) (*annotation.Pod, error) {
+	annotations, err := a.pods.Annotations(ctx, pod, request.Annotations)
+	var gone *pods.GoneError
+	if errors.As(err, &gone) {
+		return nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
+	}
+	if err != nil {
+		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	}
+	asked, err := annotation.Read(annotations, id.Interface, a.settings.Defaults)
+	if err != nil {
+		var fault *annotation.Error
+		errors.As(err, &fault)
+		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	}
+	return asked, nil
+}
+
+// again is known by itself.
+func (a *Agent) again(ctx context.Context, id attachment.ID, request *agentv1.AddRequest) (response *agentv1.AddResponse, known bool, err error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.known(ctx, id, request)
+}
+
+// known answers for an attachment that is there already; false: there is none.
+func (a *Agent) known(ctx context.Context, id attachment.ID, request *agentv1.AddRequest) (response *agentv1.AddResponse, known bool, err error) {
+	// Others were first, and may have waited for somebody: a pod that nobody asks for any more isn't made.
+	if err := ctx.Err(); err != nil {
+		return nil, false, failure(codes.Unavailable, "see what ails quiverd, or the API server", "%s waited for others until its time was over: %v", id, err)
+	}
+	// The runtime may use a name again of which word was left that it went.
+	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
+		a.log.Error("word of a pod that went could not be heard", "why", err)
+	}
+	if one, is := a.store.Disputed(id); is {
+		return nil, false, failure(codes.FailedPrecondition, "delete it, so that it is made anew", "%s: %s", one.Record.Pod(), one)
+	}
+	record := a.store.Get(id)
+	if record == nil {
+		return nil, false, nil
+	}
+	if record.Netns != request.Netns {
+		return nil, false, failure(codes.InvalidArgument, "delete it first", "%s is there already, in network namespace %s", id, record.Netns)
+	}
+	// Asked again, since the answer was lost.
+	return answer(record), true, a.program(ctx, record)
 }
 
 // cover has an attachment guarded before anything can reach it.

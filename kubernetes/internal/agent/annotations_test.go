@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"quiver/kubernetes/internal/annotation"
+	"quiver/kubernetes/internal/pods"
 )
 
 func TestAPodIsToldWhatOfItsAnnotationsHasNoEffectOnce(t *testing.T) {
@@ -66,4 +71,24 @@ func TestAFaultOfAnAnnotationIsTheCallersToKnowWithItsPlace(t *testing.T) {
 	if len(p.Attachments()) != 0 || p.pods(t) != 0 {
 		t.Errorf("half a pod was made: %v", p.Attachments())
 	}
+}
+
+// An agent permits less than the one before it: who is there already is answered as before, when the runtime asks again.
+func TestAPodThatIsThereNeedsNotBePermittedAgain(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	p.settings.Defaults = annotation.Defaults{Sources: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}
+	request := p.asked(t, "web")
+	request.Annotations = map[string]string{"quiver.io/allowedSourcePrefixes": `["198.51.100.0/24"]`}
+	first := p.add(t, request)
+	p.begin(t, "10.9.0.0/24")
+	// Nor does it need the API server.
+	p.Agent.pods = gone{errors.New("no route to host")}
+	if again := p.add(t, request); !slices.Equal(again, first) || len(p.store.Get(idOf(request.Attachment)).Sources) != 1 {
+		t.Errorf("%v, then %v", first, again)
+	}
+	p.Agent.pods = pods.Standalone{}
+	fresh := p.asked(t, "fresh")
+	fresh.Annotations = request.Annotations
+	_, err := p.Add(t.Context(), fresh)
+	refusal(t, err, codes.InvalidArgument, "quiver.io/allowedSourcePrefixes")
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 
+	"google.golang.org/grpc/codes"
+
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
@@ -38,7 +40,7 @@ func (a *Agent) compare(ctx context.Context) (failed, ofPods error) {
 func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.forget(ctx, gone) }); err != nil {
+	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.hear(ctx, gone) }); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
 	a.tellDisputes()
@@ -97,6 +99,17 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
 	return errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil)), ofPods
+}
+
+// hear is what comes of word that an attachment went. Whoever withdrew it may have been killed before its sessions were ended, and then nothing in
+// quiverd tells of them.
+func (a *Agent) hear(ctx context.Context, gone attachment.ID) error {
+	if record := a.store.Get(gone); record != nil {
+		for _, address := range record.Addresses {
+			a.left[address] = true
+		}
+	}
+	return a.forget(ctx, gone)
 }
 
 // tellDisputes lets everybody know who is left out, since another one has its address; once.
@@ -185,7 +198,7 @@ func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
 }
 
 // endLeft ends the sessions of pods whose objects have gone in another way than by withdraw: they went while the agent or quiverd was away. What
-// somebody has by now is left to him.
+// somebody has by now is left to him: see clear.
 func (a *Agent) endLeft(ctx context.Context) {
 	watched := len(a.tenant(nil).Tenants) > 0
 	for address := range a.left {
@@ -197,6 +210,25 @@ func (a *Agent) endLeft(ctx context.Context) {
 		}
 		delete(a.left, address)
 	}
+}
+
+// clear ends what is left of sessions with addresses that somebody gets now: they would be his.
+func (a *Agent) clear(ctx context.Context, record *attachment.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	watched := len(a.tenant(nil).Tenants) > 0
+	for _, address := range record.Addresses {
+		if !a.left[address] {
+			continue
+		}
+		if watched {
+			if err := a.quiverd.EndSessions(ctx, []netip.Addr{address}); err != nil {
+				return failure(codes.Unavailable, "see why quiverd doesn't answer", "%s: sessions of who had %s before: %v", record.Pod(), address, err)
+			}
+		}
+		delete(a.left, address)
+	}
+	return nil
 }
 
 func merge(all, some *quiver.Config) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"path/filepath"
 	"testing"
 
+	"quiver/kubernetes/internal/address"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/dial"
 	"quiver/kubernetes/internal/nstest"
 	"quiver/kubernetes/internal/realtest"
@@ -97,5 +100,60 @@ func TestSessionsOfPodsThatWentWhileTheAgentWasAwayEndWhenItIsBack(t *testing.T)
 	}
 	if got := count(); got != [4]int{} || len(p.left) != 0 {
 		t.Errorf("sessions: %v; left: %v", got, p.left)
+	}
+}
+
+func TestNobodyGetsSessionsOfWhoHadHisAddressBefore(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	p.guarded(&watchful{})
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]*agentv1.AddRequest{}
+	for _, name := range []string{"a", "b", "c"} {
+		requests[name] = p.asked(t, name)
+		p.add(t, requests[name])
+	}
+	for _, one := range [][2]string{{"a", "10.9.0.3"}, {"c", "10.9.0.3"}} {
+		nstest.IP(t, "netns", "exec", filepath.Base(requests[one[0]].Netns), "ping", "-c", "1", "-W", "10", one[1])
+	}
+	// The agent was killed after it had taken one's objects away, before it ended the sessions: of that one, only disk and the runtime's word tell.
+	record := p.store.Get(idOf(requests["a"].Attachment))
+	if err := p.quiverd.Apply(t.Context(), p.tenant(record), dataplane.Refs(dataplane.Objects(record))); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.settings.Farewells.Leave(record.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.sessions(t, "10.9.0.2"); got != 1 {
+		t.Fatalf("%d sessions", got)
+	}
+	p.begin(t, "10.9.0.0/24")
+	p.guarded(&watchful{})
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.sessions(t, "10.9.0.2"); got != 0 || len(p.left) != 0 {
+		t.Errorf("%d sessions; left: %v", got, p.left)
+	}
+	// Quiverd didn't answer in time when another one went, and its address is given before everything is compared.
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Del(late, &agentv1.DelRequest{Attachment: requests["c"].Attachment}); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.sessions(t, "10.9.0.4"); got != 1 {
+		t.Fatalf("%d sessions", got)
+	}
+	pool, err := address.NewPool(netip.MustParsePrefix("10.9.0.0/24"), netip.MustParseAddr("10.9.0.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.pools = []*address.Pool{pool}
+	if got := p.add(t, p.asked(t, "d")); got[0] != "10.9.0.4/32" {
+		t.Fatalf("%v", got)
+	}
+	if got := p.sessions(t, "10.9.0.4"); got != 0 || len(p.left) != 0 {
+		t.Errorf("%d sessions; left: %v", got, p.left)
 	}
 }

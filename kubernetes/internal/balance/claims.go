@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -34,9 +33,12 @@ func (c *claim) compare(other *claim) int {
 		}
 		return 1
 	}
+	// Ages mostly decide: no more is looked at then.
+	if order := cmp.Or(cmp.Compare(rank(c.assigned), rank(other.assigned)), cmp.Compare(c.created, other.created)); order != 0 {
+		return order
+	}
 	return cmp.Or(
-		cmp.Compare(rank(c.assigned), rank(other.assigned)), cmp.Compare(c.created, other.created), cmp.Compare(c.of.String(), other.of.String()),
-		cmp.Compare(rank(c.vip == nil), rank(other.vip == nil)))
+		cmp.Compare(c.of.Namespace, other.of.Namespace), cmp.Compare(c.of.Name, other.of.Name), cmp.Compare(rank(c.vip == nil), rank(other.vip == nil)))
 }
 
 // worded is what somebody is told who wants to be asked at a place that is this one's.
@@ -53,54 +55,73 @@ func (c *claim) worded(place service.Place, whom types.NamespacedName) string {
 }
 
 // first is who has a place; nil: nobody wants it.
-func (w *wanted) first(place service.Place) (first *claim) {
-	for _, all := range [][]claim{w.claims[place], w.listening[place]} {
-		for i := range all {
-			if first == nil || all[i].compare(first) < 0 {
-				first = &all[i]
-			}
-		}
+func (w *wanted) first(place service.Place) *claim {
+	asked, listens := w.claims.first(place), w.listening.first(place)
+	if asked == nil || listens != nil && listens.compare(asked) < 0 {
+		return listens
 	}
-	return first
+	return asked
 }
 
 // listen notes where endpoints of a Service listen from now on, and gives the places where that is new, or no longer so.
 func (w *wanted) listen(key types.NamespacedName, created int64, set *service.Set, here *service.Here) (touched map[service.Place]bool) {
-	touched = map[service.Place]bool{}
-	for _, place := range w.listens[key] {
-		w.listening[place] = slices.DeleteFunc(w.listening[place], func(c claim) bool { return c.of == key })
-		touched[place] = true
-		if len(w.listening[place]) == 0 {
-			delete(w.listening, place)
-		}
-	}
-	there := map[service.Place]bool{}
+	there, seen := map[service.Place]bool{}, map[service.Place]bool{}
 	for i := range set.VIPs {
 		for _, backend := range set.VIPs[i].Backends {
-			if place, could := askable(backend, set.VIPs[i].Protocol, here); could {
-				there[place], touched[place] = true, true
+			// All VIPs of a Service may have the same ones.
+			place := service.Place{Address: backend.Address, Protocol: set.VIPs[i].Protocol, Port: backend.Port}
+			if !seen[place] && askable(place.Address, here) {
+				there[place] = true
 			}
+			seen[place] = true
 		}
 	}
-	delete(w.listens, key)
+	touched = map[service.Place]bool{}
+	for place := range w.listens[key] {
+		if !there[place] {
+			w.listening.leave(place, key)
+			touched[place] = true
+		}
+	}
 	for place := range there {
-		w.listening[place] = append(w.listening[place], claim{of: key, created: created})
-		w.listens[key] = append(w.listens[key], place)
+		if now := w.listening.of(place, key); now == nil || now.created != created {
+			w.listening.join(place, &claim{of: key, created: created})
+			touched[place] = true
+		}
+	}
+	if delete(w.listens, key); len(there) > 0 {
+		w.listens[key] = there
 	}
 	return touched
 }
 
-// askable is where a backend listens, if Services can be asked there: at pods they can't, whose addresses these mostly are.
-func askable(backend service.Backend, protocol core.Protocol, here *service.Here) (place service.Place, could bool) {
-	place = service.Place{Address: backend.Address, Protocol: protocol, Port: backend.Port}
-	within := func(prefix netip.Prefix) bool { return prefix.Contains(backend.Address) }
-	return place, slices.Contains(here.Sources, backend.Address) || !slices.ContainsFunc(here.Pods, within)
+// ask notes where a Service wants to be asked from now on, and gives the places where that is, or was.
+func (w *wanted) ask(key types.NamespacedName, created int64, set *service.Set, here *service.Here) (asked, touched map[service.Place]bool) {
+	asked, touched = map[service.Place]bool{}, map[service.Place]bool{}
+	for i := range set.VIPs {
+		vip := &set.VIPs[i]
+		asked[vip.Place], touched[vip.Place] = true, true
+		w.claims.join(vip.Place, &claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned})
+	}
+	for i := range w.sets[key].VIPs {
+		if place := w.sets[key].VIPs[i].Place; !asked[place] {
+			w.claims.leave(place, key)
+			touched[place] = true
+		}
+	}
+	return asked, touched
+}
+
+// askable tells whether Services can be asked where a backend listens: at pods they can't, whose addresses these mostly are.
+func askable(address netip.Addr, here *service.Here) bool {
+	within := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
+	return slices.Contains(here.Sources, address) || !slices.ContainsFunc(here.Pods, within)
 }
 
 // unheard leaves out endpoints of a Service at places where somebody else is asked, and tells of them: quiverd would refuse all of the Service.
 func (w *wanted) unheard(key types.NamespacedName, set *service.Set, here *service.Here) (problems []string) {
 	lost := map[service.Place]bool{}
-	for _, place := range w.listens[key] {
+	for place := range w.listens[key] {
 		if first := w.first(place); first.vip != nil {
 			lost[place] = true
 			problems = append(problems, fmt.Sprintf("an endpoint listens at %s, where Service %s is asked: it gets nothing", place, first.of))
@@ -114,9 +135,7 @@ func (w *wanted) unheard(key types.NamespacedName, set *service.Set, here *servi
 		rest.Backends = slices.DeleteFunc(slices.Clone(rest.Backends), func(backend service.Backend) bool {
 			return lost[service.Place{Address: backend.Address, Protocol: rest.Protocol, Port: backend.Port}]
 		})
-		claims := w.claims[rest.Place]
-		at := slices.IndexFunc(claims, func(c claim) bool { return c.of == key })
-		claims[at].vip = dataplane.VIP(&rest, here)
+		w.claims.of(rest.Place, key).vip = dataplane.VIP(&rest, here)
 	}
 	return problems
 }

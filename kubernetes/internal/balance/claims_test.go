@@ -24,6 +24,14 @@ type party struct {
 	listens []string
 }
 
+// rest is what is there of Services; empty: nothing.
+func (w *wanted) rest() string {
+	if len(w.sets)+len(w.claims)+len(w.listening)+len(w.listens)+len(w.dwelling)+len(w.named)+len(w.dwells)+len(w.placed)+len(w.holders)+len(w.vips)+len(w.places)+len(w.addresses)+len(w.led) == 0 {
+		return ""
+	}
+	return fmt.Sprint(w.sets, w.claims, w.listening, w.listens, w.dwelling, w.named, w.dwells, w.placed, w.holders, w.vips, w.places, w.addresses, w.led)
+}
+
 func (p *party) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: p.name}
 }
@@ -75,8 +83,8 @@ func outcome(t *testing.T, parties ...party) (vips, told string) {
 		for j := range order {
 			w.put(order[j].key(), 0, service.Set{}, &here)
 		}
-		if len(w.claims)+len(w.listening)+len(w.listens)+len(w.placed)+len(w.vips) > 0 {
-			t.Errorf("left: %v %v %v %v %v", w.claims, w.listening, w.listens, w.placed, w.vips)
+		if rest := w.rest(); rest != "" {
+			t.Errorf("left: %s", rest)
 		}
 	}
 	return vips, told

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
@@ -26,10 +27,15 @@ func TestAPodIsToldOfPortsOfTheNodeThatDontLeadToIt(t *testing.T) {
 	teller := &told{texts: map[string]string{}}
 	settings := Settings{Here: func() (service.Here, bool) { return node, true }, Pods: func() []service.Pod { return []service.Pod{pod} }, Teller: teller}
 	keeper := New(settings, many(0).objects(t), quiverd, slog.New(slog.DiscardHandler))
-	go keeper.Run(t.Context())
-	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	go keeper.objects.Run(t.Context())
+	realtest.Eventually(t, "all are there", func() bool { return keeper.bring(t.Context(), true) == nil })
 	if got := teller.of("dns"); !strings.HasPrefix(got, "u-1 false QuiverHostPort host port 53: hostIP 8.8.8.8 is no address of this node") {
 		t.Errorf("told %q", got)
+	}
+	// The kernel gets it: the next thing to tell is another one.
+	node.Kernel = []netip.Addr{netip.MustParseAddr("8.8.8.8")}
+	if anew := keeper.learn(node); anew || len(keeper.news.problems) > 0 {
+		t.Errorf("all of it anew: %t; %v", anew, keeper.news.problems)
 	}
 	if found, err := quiverd.VIPs(t.Context()); err != nil || len(found.VIPs) > 0 {
 		t.Errorf("%v, %v", found, err)
@@ -71,5 +77,49 @@ func TestWhoWantsAPlaceThatQuiverdRefusesIsTold(t *testing.T) {
 	found, err := quiverd.VIPs(t.Context())
 	if err != nil || len(found.VIPs) != 4 || teller.of("web-2") != "" {
 		t.Errorf("%d VIPs, %v, %q", len(found.VIPs), err, teller.of("web-2"))
+	}
+}
+
+// A Service has a problem of its own, and quiverd refuses one of its VIPs: its owner is told of both, once, whatever of the two is looked at again.
+func TestOwnersAreToldOfAllThatIsAmissOnce(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(1)
+	c.services.Items[0].Spec.ExternalIPs = []string{"203.0.113.1", "nonsense"}
+	theirs := &quiver.Config{Vips: []*quiver.Vip{{Name: "theirs", Address: "203.0.113.1", Protocol: quiver.VipProtocol_VIP_PROTOCOL_TCP, Port: 80}}}
+	if err := quiverd.Apply(t.Context(), theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	teller := &told{texts: map[string]string{}}
+	node := here
+	keeper := New(Settings{Here: func() (service.Here, bool) { return node, true }, Teller: teller}, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	go keeper.objects.Run(t.Context())
+	realtest.Eventually(t, "all is there", func() bool { return keeper.bring(t.Context(), true) == nil })
+	for _, words := range []string{"203.0.113.1:80 TCP: ", `"nonsense" is no IP address`} {
+		if got := teller.of("web-0"); !strings.Contains(got, words) {
+			t.Errorf("told %q, without %q", got, words)
+		}
+	}
+	key := types.NamespacedName{Name: "web-0"}
+	for _, again := range []func(){
+		func() {},
+		// All of it anew.
+		func() { node.Zone = "elsewhere" },
+		// Its own alone.
+		func() { keeper.wanted.moved[types.NamespacedName{Namespace: "default", Name: "web-0"}] = true },
+	} {
+		again()
+		for _, all := range []bool{false, true} {
+			teller.TellService(key, "", "", "")
+			if err := keeper.bring(t.Context(), all); err != nil || teller.of("web-0") != "" {
+				t.Errorf("%v; told again: %q", err, teller.of("web-0"))
+			}
+		}
+	}
+	// The place is free: the rest is still to be said.
+	if err := quiverd.Apply(t.Context(), nil, dataplane.Refs(theirs)); err != nil {
+		t.Fatal(err)
+	}
+	if err := keeper.bring(t.Context(), true); err != nil || !strings.HasPrefix(teller.of("web-0"), "spec.externalIPs: ") {
+		t.Errorf("%v, told %q", err, teller.of("web-0"))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/keeping"
-	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/service"
 )
 
@@ -70,11 +68,12 @@ type Keeper struct {
 	here   service.Here
 	wanted *wanted
 	have   *dataplane.FoundVIPs
-	told   map[types.NamespacedName]string
+	// What is to be told of Services and pods, and what was.
+	news news
 	// Pods that have ports of the node, by what they are called in wanted.
 	pods map[types.NamespacedName]service.Pod
 	// VIPs that quiverd has refused: they are tried again when they change, or when everything is compared.
-	aside map[string]*quiver.Vip
+	aside map[string]aside
 	// What the host couldn't do last.
 	trouble string
 	checks  checks
@@ -88,7 +87,7 @@ type Keeper struct {
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, Loop: keeping.New("Services", log),
-		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, aside: map[string]*quiver.Vip{},
+		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, news: newNews(), aside: map[string]aside{},
 		pods: map[types.NamespacedName]service.Pod{},
 	}
 }
@@ -126,6 +125,7 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	if err := k.program(ctx); err != nil {
 		return err
 	}
+	k.tell()
 	k.lead(here.Sources, all)
 	return nil
 }
@@ -187,6 +187,9 @@ func (k *Keeper) lead(sources []netip.Addr, all bool) {
 // learn works out anew what Services want that have changed; all of them if the node has. Then it is true.
 func (k *Keeper) learn(here service.Here) (anew bool) {
 	dirty := k.objects.Take()
+	// Of the kernel's addresses only pods with ports of the node are told: devices of others come and go, and are nothing to Services.
+	kernel := !slices.Equal(here.Kernel, k.here.Kernel)
+	k.here.Kernel = here.Kernel
 	if anew = !reflect.DeepEqual(here, k.here); anew {
 		k.here = here
 		maps.Copy(dirty, k.objects.All())
@@ -194,7 +197,7 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 			dirty[key] = true
 		}
 	}
-	k.learnPods(anew)
+	k.learnPods(anew || kernel)
 	for key := range dirty {
 		if _, pod := k.pods[key]; pod {
 			continue
@@ -202,10 +205,10 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 		owner, slices := k.objects.Get(key)
 		if owner == nil {
 			k.wanted.put(key, 0, service.Set{}, &k.here)
-			delete(k.told, key)
+			k.news.forget(key)
 			continue
 		}
-		k.tell(key, owner.UID, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), service.Of(owner, slices, &k.here), &k.here))
+		k.news.put(key, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), service.Of(owner, slices, &k.here), &k.here))
 	}
 	k.learnMoved()
 	return anew
@@ -220,10 +223,10 @@ func (k *Keeper) learnMoved() {
 		if !there {
 			continue
 		}
-		if pod, is := k.pods[key]; is {
-			k.tellPod(key, &pod, k.wanted.put(key, ofPods, set, &k.here))
+		if _, is := k.pods[key]; is {
+			k.news.put(key, k.wanted.put(key, ofPods, set, &k.here))
 		} else if owner, _ := k.objects.Get(key); owner != nil {
-			k.tell(key, owner.UID, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), set, &k.here))
+			k.news.put(key, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), set, &k.here))
 		}
 	}
 }
@@ -242,39 +245,14 @@ func (k *Keeper) learnPods(anew bool) {
 			continue
 		}
 		k.pods[key] = pod
-		problems := k.wanted.put(key, ofPods, service.OfPod(&pod, &k.here), &k.here)
-		k.tellPod(key, &pod, problems)
+		k.news.put(key, k.wanted.put(key, ofPods, service.OfPod(&pod, &k.here), &k.here))
 	}
 	for key := range k.pods {
 		if !there[key] {
 			k.wanted.put(key, 0, service.Set{}, &k.here)
 			delete(k.pods, key)
-			delete(k.told, key)
+			k.news.forget(key)
 		}
-	}
-}
-
-// news is what there is to say of a Service or a pod that wasn't said already; empty where there is nothing.
-func (k *Keeper) news(key types.NamespacedName, problems []string) string {
-	text := strings.Join(problems, "; ")
-	if text == k.told[key] {
-		return ""
-	}
-	if k.told[key] = text; text == "" {
-		delete(k.told, key)
-	}
-	return text
-}
-
-// tellPod is the same as tell for a pod's ports.
-func (k *Keeper) tellPod(key types.NamespacedName, pod *service.Pod, problems []string) {
-	text := k.news(key, problems)
-	if text == "" {
-		return
-	}
-	k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
-	if k.settings.Teller != nil {
-		k.settings.Teller.Tell(pods.ID{Namespace: pod.Name.Namespace, Name: pod.Name.Name, UID: pod.UID}, false, "QuiverHostPort", text)
 	}
 }
 
@@ -329,7 +307,7 @@ func (k *Keeper) program(ctx context.Context) error {
 	}
 	var names []string
 	for name := range w.changedVIPs {
-		if vip := w.vips[name]; vip != nil && proto.Equal(vip, k.aside[name]) {
+		if vip := w.vips[name]; vip != nil && proto.Equal(vip, k.aside[name].vip) {
 			continue
 		} else if vip != nil && !proto.Equal(vip, k.have.VIPs[name]) {
 			names = append(names, name)
@@ -340,7 +318,6 @@ func (k *Keeper) program(ctx context.Context) error {
 		}
 	}
 	slices.Sort(names)
-	refused := map[string]*dataplane.RefusedError{}
 	for first := true; first || len(names) > 0; first = false {
 		some := names[:min(len(names), batch)]
 		names = names[len(some):]
@@ -350,7 +327,7 @@ func (k *Keeper) program(ctx context.Context) error {
 		if len(upserts.Vips) == 0 && len(upserts.Routes) == 0 && len(deletes) == 0 {
 			break
 		}
-		if err := k.apply(ctx, upserts, deletes, refused); err != nil {
+		if err := k.apply(ctx, upserts, deletes); err != nil {
 			// Part of it may have been done.
 			k.have = nil
 			return err
@@ -373,13 +350,12 @@ func (k *Keeper) program(ctx context.Context) error {
 		}
 		upserts, deletes = &quiver.Config{}, nil
 	}
-	// The others are as they shall be: one that can't be is its owner's to mend, and the node is ready nevertheless.
-	k.refusals(refused)
+	// One that can't be is its owner's to mend: the node is ready nevertheless.
 	return nil
 }
 
 // apply hands a batch over, with the routes that its VIPs lack, but for VIPs that quiverd refuses: these are left out.
-func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef, refused map[string]*dataplane.RefusedError) error {
+func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	mended := upserts.Routes
@@ -399,7 +375,7 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool {
 			one := these[vip.Name]
 			if one != nil {
-				refused[vip.Name], k.aside[vip.Name] = one, vip
+				k.aside[vip.Name] = aside{vip, fmt.Sprintf("%s (%s)", one.Reason, one.Remedy)}
 			}
 			return one != nil
 		})
@@ -420,39 +396,4 @@ func (k *Keeper) lacking(vips []*quiver.Vip) (routes []*quiver.Route) {
 		}
 	}
 	return routes
-}
-
-// refusals lets owners know of VIPs that can't be.
-func (k *Keeper) refusals(refused map[string]*dataplane.RefusedError) {
-	if len(refused) == 0 {
-		return
-	}
-	for key, set := range k.wanted.sets {
-		var problems []string
-		for i := range set.VIPs {
-			if why := refused[dataplane.VIPName(&set.VIPs[i])]; why != nil {
-				problems = append(problems, fmt.Sprintf("%s: %s (%s)", set.VIPs[i].Place, why.Reason, why.Remedy))
-			}
-		}
-		if len(problems) == 0 {
-			continue
-		}
-		if pod, is := k.pods[key]; is {
-			k.tellPod(key, &pod, append(problems, set.Problems...))
-		} else if owner, _ := k.objects.Get(key); owner != nil {
-			k.tell(key, owner.UID, append(problems, set.Problems...))
-		}
-	}
-}
-
-// tell writes an event where there is something to say that wasn't said already.
-func (k *Keeper) tell(key types.NamespacedName, uid types.UID, problems []string) {
-	text := k.news(key, problems)
-	if text == "" {
-		return
-	}
-	k.log.Warn("a Service can't be served as it says", "service", key, "why", text)
-	if k.settings.Teller != nil {
-		k.settings.Teller.TellService(key, uid, "QuiverService", text)
-	}
 }

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -8,20 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
-	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/service"
 )
 
 // wanted is what all Services together want, and what of it has changed since it was asked last.
 type wanted struct {
 	sets   map[types.NamespacedName]service.Set
-	claims map[service.Place][]claim
+	claims crowds[service.Place]
 	// Places where endpoints listen that others could want to be asked at, and those of each Service.
-	listening map[service.Place][]claim
-	listens   map[types.NamespacedName][]service.Place
-	placed    map[service.Place]string
-	vips      map[string]*quiver.Vip
+	listening crowds[service.Place]
+	listens   map[types.NamespacedName]map[service.Place]bool
+	// The addresses of these places, and those that Services name themselves: see service.Set.
+	dwelling, named crowds[netip.Addr]
+	dwells          map[types.NamespacedName]map[netip.Addr]bool
+	placed          map[service.Place]string
+	// Who has a place, by what others who want it are told of him.
+	holders map[service.Place]holder
+	// By name, and where they are.
+	vips   map[string]*quiver.Vip
+	places map[string]service.Place
+	// Addresses to which the host shall lead, by how many Services have it do so, and those of each.
 	addresses map[netip.Addr]int
+	led       map[types.NamespacedName][]netip.Addr
 	ports     map[service.NodePort]int
 	hostPorts map[service.HostPort]int
 
@@ -32,11 +41,18 @@ type wanted struct {
 	moved map[types.NamespacedName]bool
 }
 
+// holder is who has a place, and by what.
+type holder struct {
+	of                types.NamespacedName
+	listens, assigned bool
+}
+
 func newWanted() *wanted {
 	return &wanted{
-		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{},
-		listening: map[service.Place][]claim{}, listens: map[types.NamespacedName][]service.Place{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
-		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
+		sets: map[types.NamespacedName]service.Set{}, claims: crowds[service.Place]{},
+		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, holders: map[service.Place]holder{}, vips: map[string]*quiver.Vip{}, places: map[string]service.Place{},
+		dwelling: crowds[netip.Addr]{}, named: crowds[netip.Addr]{}, dwells: map[types.NamespacedName]map[netip.Addr]bool{},
+		addresses: map[netip.Addr]int{}, led: map[types.NamespacedName][]netip.Addr{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
 }
@@ -44,32 +60,34 @@ func newWanted() *wanted {
 // put has a Service, or a pod, that was made then want this from now on. The problems are its own, and that others are asked at its places.
 func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, here *service.Here) (problems []string) {
 	before := w.sets[key]
-	touched := w.listen(key, created, &set, here)
-	for _, vip := range before.VIPs {
-		touched[vip.Place] = true
-		w.claims[vip.Place] = slices.DeleteFunc(w.claims[vip.Place], func(c claim) bool { return c.of == key })
-	}
-	for i := range set.VIPs {
-		vip := &set.VIPs[i]
-		touched[vip.Place] = true
-		w.claims[vip.Place] = append(w.claims[vip.Place], claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned})
-	}
+	asked, touched := w.ask(key, created, &set, here)
+	maps.Copy(touched, w.listen(key, created, &set, here))
+	w.dwell(key, created, w.listens[key])
 	problems = append(slices.Clone(set.Problems), w.unheard(key, &set, here)...)
 	for place := range touched {
-		before := w.placed[place]
+		before, holder := w.placed[place], w.holders[place]
 		first := w.settle(place)
-		if w.placed[place] != before {
-			for _, other := range slices.Concat(w.claims[place], w.listening[place]) {
-				if other.of != key {
-					w.moved[other.of] = true
-				}
-			}
+		var others []types.NamespacedName
+		if w.holders[place] != holder {
+			others = w.claims.others(place, key)
 		}
-		if first != nil && (first.of != key || first.vip == nil) && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
+		// To endpoints it is all one whose they are as long as nobody is asked there.
+		if w.placed[place] != before {
+			others = append(others, w.listening.others(place, key)...)
+		}
+		for _, other := range others {
+			w.moved[other] = true
+		}
+		if first != nil && (first.of != key || first.vip == nil) && asked[place] {
 			problems = append(problems, first.worded(place, key))
 		}
 	}
-	count(w.addresses, before.Addresses, set.Addresses, func(address netip.Addr) { w.changedAddresses[address] = true })
+	led, refused := w.lead(key, created, &set)
+	problems = append(problems, refused...)
+	count(w.addresses, w.led[key], led, func(address netip.Addr) { w.changedAddresses[address] = true })
+	if w.led[key] = led; len(led) == 0 {
+		delete(w.led, key)
+	}
 	count(w.ports, before.NodePorts, set.NodePorts, func(service.NodePort) { w.changedPorts = true })
 	count(w.hostPorts, before.HostPorts, set.HostPorts, func(service.HostPort) { w.changedPorts = true })
 	if len(set.VIPs)+len(set.HostPorts) == 0 {
@@ -83,10 +101,12 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 
 // settle says who has a place: see first. Only who wants to be asked there is.
 func (w *wanted) settle(place service.Place) (first *claim) {
-	if len(w.claims[place]) == 0 {
-		delete(w.claims, place)
-	}
 	first = w.first(place)
+	if first != nil {
+		w.holders[place] = holder{first.of, first.vip == nil, first.assigned}
+	} else {
+		delete(w.holders, place)
+	}
 	before, after := w.placed[place], ""
 	if first != nil && first.vip != nil {
 		after = first.vip.Name
@@ -97,10 +117,11 @@ func (w *wanted) settle(place service.Place) (first *claim) {
 	if before != "" && before != after {
 		w.changedVIPs[before] = true
 		delete(w.vips, before)
+		delete(w.places, before)
 	}
 	if after != "" && !proto.Equal(w.vips[after], first.vip) {
 		w.changedVIPs[after] = true
-		w.vips[after] = first.vip
+		w.vips[after], w.places[after] = first.vip, place
 	}
 	return first
 }

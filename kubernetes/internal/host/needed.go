@@ -19,10 +19,14 @@ import (
 )
 
 const (
-	// ResolversFile names the resolvers of a host, and those that kubelet gives to a pod with the host's network.
+	// ResolversFile names the resolvers of a host; in a pod, as the agent is one (dnsPolicy: Default), it is the copy that kubelet made of its own
+	// resolvConf when the pod was made: what the host changes later isn't in it, and where kubelet reads another file than the host's programs, such as
+	// systemd-resolved's, it has the resolvers of that one.
 	ResolversFile = "/etc/resolv.conf"
 	// This often Needed looks again.
 	needsAnew = 30 * time.Second
+	// This often, until all has been found out once, for as long as this: Services wait for it, but not for a name that nobody knows.
+	needsSoon, needsPatience = time.Second, time.Minute
 	// So long a name is asked for.
 	nameTime = 5 * time.Second
 )
@@ -32,12 +36,13 @@ const (
 type Needed struct {
 	// Server is the host of the API server, by address or name.
 	Server string
-	// Resolvers is the file that names the host's.
+	// Resolvers is the file that names the host's: see ResolversFile.
 	Resolvers string
 	// Log is told of what can't be found out.
 	Log *slog.Logger
 
-	mutex  sync.Mutex
+	mutex sync.Mutex
+	// All has been found out once, or there is no more waiting for it.
 	looked bool
 	// What the name of the API server has stood for, also earlier: it may be balanced by names.
 	servers map[netip.Addr]bool
@@ -49,17 +54,33 @@ type Needed struct {
 
 // Run looks at them now and then, until the context ends.
 func (n *Needed) Run(ctx context.Context) {
+	begin := time.Now()
 	for {
 		n.look(ctx)
+		wait := needsAnew
+		if !n.settled(time.Since(begin)) {
+			wait = needsSoon
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(needsAnew):
+		case <-time.After(wait):
 		}
 	}
 }
 
-// Addresses are those that must stay as they are, with what they are, and those of resolvers; false: not looked at yet.
+// settled tells whether there is no more to wait for, after so long.
+func (n *Needed) settled(waited time.Duration) bool {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	// Each is there, maybe empty, once it has been read.
+	if !n.looked && (n.servers != nil && n.resolvers != nil && n.routers != nil || waited >= needsPatience) {
+		n.looked = true
+	}
+	return n.looked
+}
+
+// Addresses are those that must stay as they are, with what they are, and those of resolvers; false: not all of them have been found out yet.
 func (n *Needed) Addresses() (needed map[netip.Addr]string, resolvers map[netip.Addr]bool, known bool) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -82,7 +103,7 @@ func (n *Needed) look(ctx context.Context) {
 	routers, unrouted := readRouters()
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if n.servers == nil {
+	if unnamed == nil && n.servers == nil {
 		n.servers = map[netip.Addr]bool{}
 	}
 	for _, address := range servers {
@@ -94,7 +115,6 @@ func (n *Needed) look(ctx context.Context) {
 	if unrouted == nil {
 		n.routers = routers
 	}
-	n.looked = true
 	trouble := ""
 	if err := errors.Join(unnamed, unread, unrouted); err != nil {
 		trouble = err.Error()

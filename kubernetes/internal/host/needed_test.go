@@ -26,6 +26,7 @@ func TestWhatANodeNeedsIsFoundOut(t *testing.T) {
 	expect := func(want, wantResolvers string) {
 		t.Helper()
 		needed.look(t.Context())
+		needed.settled(0)
 		all, resolvers, known := needed.Addresses()
 		var words []string
 		for _, address := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
@@ -56,4 +57,31 @@ func TestWhatANodeNeedsIsFoundOut(t *testing.T) {
 	// Nobody to ask for a name: what was known stays.
 	needed.Server = "nobody.invalid"
 	expect("["+server+" 198.51.100.7: an address of the API server]", "[]")
+}
+
+// Until the API server's name is known nobody may take its addresses, but for a name that nobody knows Services don't wait for ever.
+func TestWhatANodeNeedsIsntKnownBeforeAllOfItWasReadOnce(t *testing.T) {
+	inNode(t)
+	for _, late := range []bool{false, true} {
+		needed := &Needed{Server: "nobody.invalid", Resolvers: filepath.Join(t.TempDir(), "resolv.conf"), Log: slog.New(slog.DiscardHandler)}
+		known := func() bool {
+			_, _, known := needed.Addresses()
+			return known
+		}
+		needed.look(t.Context())
+		if needed.settled(needsPatience-1) || known() {
+			t.Error("known without the API server")
+		}
+		if late {
+			if !needed.settled(needsPatience) || !known() {
+				t.Error("it waits for ever")
+			}
+			continue
+		}
+		needed.Server = "198.51.100.6"
+		needed.look(t.Context())
+		if !needed.settled(0) || !known() {
+			t.Error("not known, though all was read")
+		}
+	}
 }

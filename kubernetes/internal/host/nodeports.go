@@ -44,8 +44,10 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 // is: whoever makes pods may write any there.
 type nodePorts struct {
 	table kept
-	// Host ports that were brought last, and of whose senders nothing older is remembered.
+	// Host ports that were brought last.
 	pods []service.HostPort
+	// Those that have come or gone, and whose senders the kernel may still remember from before.
+	remembered map[service.HostPort]bool
 }
 
 // ports are all of the node that lead somewhere.
@@ -77,27 +79,30 @@ func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	if err := n.table.bring(wanted, all); err != nil {
 		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	// What can't be forgotten is the next time's: only then are these those that were brought.
-	if err := forget(n.pods, wanted.pods); err != nil {
-		return err
+	n.changed(wanted.pods)
+	return n.forget()
+}
+
+// changed notes what has to be forgotten as the ports become these.
+func (n *nodePorts) changed(after []service.HostPort) {
+	for _, port := range slices.Concat(n.pods, after) {
+		if port.Protocol == core.ProtocolUDP && !(slices.Contains(n.pods, port) && slices.Contains(after, port)) {
+			if n.remembered == nil {
+				n.remembered = map[service.HostPort]bool{}
+			}
+			n.remembered[port] = true
+		}
 	}
-	n.pods = wanted.pods
-	return nil
+	n.pods = after
 }
 
 // deleteConnections is how the kernel forgets; a variable so that tests can have it fail.
 var deleteConnections = netlink.ConntrackDeleteFilters
 
 // forget ends what the kernel knows of datagrams to host ports that have come or gone: else a client that goes on sending would go on reaching
-// nobody, or a pod that isn't there any more.
-func forget(before, after []service.HostPort) (failed error) {
-	changed := map[service.HostPort]bool{}
-	for _, port := range slices.Concat(before, after) {
-		if port.Protocol == core.ProtocolUDP && !(slices.Contains(before, port) && slices.Contains(after, port)) {
-			changed[port] = true
-		}
-	}
-	for port := range changed {
+// nobody, or a pod that isn't there any more. What fails is the next time's.
+func (n *nodePorts) forget() (failed error) {
+	for port := range n.remembered {
 		family := netlink.InetFamily(unix.AF_INET6)
 		if port.Address.Is4() {
 			family = unix.AF_INET
@@ -112,7 +117,9 @@ func forget(before, after []service.HostPort) (failed error) {
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to host port %s: %w", port.Place, err))
+			continue
 		}
+		delete(n.remembered, port)
 	}
 	return failed
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	core "k8s.io/api/core/v1"
 
 	"quiver/kubernetes/internal/nstest"
@@ -315,27 +316,46 @@ func TestWhatTheKernelCouldntForgetIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer services.Close()
-	asked, fails := 0, errors.New("busy")
+	var asked []string
+	fails := map[uint16]error{}
 	before := deleteConnections
 	defer func() { deleteConnections = before }()
-	deleteConnections = func(netlink.ConntrackTableType, netlink.InetFamily, ...netlink.CustomConntrackFilter) (uint, error) {
-		asked++
-		return 0, fails
+	deleteConnections = func(_ netlink.ConntrackTableType, _ netlink.InetFamily, filters ...netlink.CustomConntrackFilter) (uint, error) {
+		for number := uint16(5353); number < 5357; number++ {
+			for _, filter := range filters {
+				if filter.MatchConntrackFlow(&netlink.ConntrackFlow{Forward: netlink.IPTuple{Protocol: unix.IPPROTO_UDP, DstPort: number}}) {
+					asked = append(asked, fmt.Sprint(number))
+					return 0, fails[number]
+				}
+			}
+		}
+		return 0, errors.New("some other port")
 	}
-	port := service.HostPort{Place: service.Place{Address: netip.IPv4Unspecified(), Protocol: core.ProtocolUDP, Port: 5353}, To: netip.MustParseAddrPort("10.244.1.7:53")}
-	bring := func() error { return services.Bring(service.Lead{HostPorts: []service.HostPort{port}}, true) }
-	for range 2 {
-		if err := bring(); !errors.Is(err, fails) {
+	bring := func(wantAsked string, failing []uint16, numbers ...uint16) {
+		t.Helper()
+		asked, fails = nil, map[uint16]error{}
+		busy := errors.New("busy")
+		for _, number := range failing {
+			fails[number] = busy
+		}
+		var ports []service.HostPort
+		for _, number := range numbers {
+			place := service.Place{Address: netip.IPv4Unspecified(), Protocol: core.ProtocolUDP, Port: number}
+			ports = append(ports, service.HostPort{Place: place, To: netip.MustParseAddrPort("10.244.1.7:53")})
+		}
+		if err := services.Bring(service.Lead{HostPorts: ports}, true); errors.Is(err, busy) != (len(failing) > 0) || err != nil && len(failing) == 0 {
 			t.Errorf("told %v", err)
 		}
-	}
-	fails = nil
-	for range 2 {
-		if err := bring(); err != nil {
-			t.Error(err)
+		if slices.Sort(asked); strings.Join(asked, " ") != wantAsked {
+			t.Errorf("the kernel was asked to forget %q", asked)
 		}
 	}
-	if asked != 3 {
-		t.Errorf("the kernel was asked %d times to forget", asked)
-	}
+	bring("5353 5354", []uint16{5353}, 5353, 5354)
+	// The one that came is gone, and another is there: what is done isn't done again.
+	bring("5353 5355", []uint16{5353, 5355}, 5354, 5355)
+	// And that has gone, too.
+	bring("5353 5355", []uint16{5355}, 5354)
+	bring("5355", nil, 5354)
+	bring("", nil, 5354)
+	bring("5354", nil)
 }

@@ -359,6 +359,17 @@ func TestNobodyWaitsForAQuiverdThatHangs(t *testing.T) {
 	}
 }
 
+// watched is a context that tells when somebody waits for its end.
+type watched struct {
+	context.Context
+	tell func()
+}
+
+func (w watched) Done() <-chan struct{} {
+	w.tell()
+	return w.Context.Done()
+}
+
 // Who adds a pod may wait for others. What is heard of the pod meanwhile is newer than what was known when it began.
 func TestLabelsThatChangeWhileAPodIsAddedAreInForce(t *testing.T) {
 	directory := t.TempDir()
@@ -373,9 +384,11 @@ func TestLabelsThatChangeWhileAPodIsAddedAreInForce(t *testing.T) {
 	}
 	key := types.NamespacedName{Namespace: "x", Name: "d"}
 	covered := make(chan error, 1)
-	go func() { covered <- keeper.Cover(t.Context(), key, "", []netip.Addr{netip.MustParseAddr("10.0.0.4")}) }()
-	// (It has read the pod by then, and waits.)
-	time.Sleep(200 * time.Millisecond)
+	waits := make(chan struct{})
+	ctx := watched{t.Context(), sync.OnceFunc(func() { close(waits) })}
+	go func() { covered <- keeper.Cover(ctx, key, "", []netip.Addr{netip.MustParseAddr("10.0.0.4")}) }()
+	// It has read the pod by then.
+	<-waits
 	labelled := podAt("d", 4)
 	labelled.Labels, labelled.ResourceVersion = map[string]string{"pod": "a"}, "2"
 	a.changes["pods"].Modify(labelled)

@@ -47,7 +47,11 @@ func OfPod(pod *Pod, here *Here) Set {
 	var set Set
 	for _, port := range pod.Ports {
 		if strange(port.Node, here) {
-			set.problem("host port %d: hostIP %s is no address of this node: nobody is led to the pod there as long as it isn't", port.Port, port.Node)
+			who := "nobody is"
+			if slices.Contains(here.Addresses, port.Node) {
+				who = "only pods of this node are"
+			}
+			set.problem("host port %d: hostIP %s is no address of this node's kernel: %s led to the pod there as long as it isn't", port.Port, port.Node, who)
 		}
 		draft := VIP{Service: pod.Name, PortOf: fmt.Sprintf("%d-host", port.Port)}
 		for _, address := range pod.Addresses {
@@ -71,11 +75,12 @@ func OfPod(pod *Pod, here *Here) Set {
 			}
 		}
 	}
+	set.added()
 	return set
 }
 
-// strange tells whether what a pod calls an address of the node isn't one, as far as is known. Loopback addresses, and those of a link, aren't among
-// those that the node is asked at, and are its own nevertheless.
+// strange tells whether what a pod calls an address of the node isn't one to its kernel, which is asked whether it is, loopback ones apart. Not so the
+// addresses that a node is asked at: a node object tells of others, and a host has an address among those of pods, too.
 func strange(address netip.Addr, here *Here) bool {
-	return address.IsValid() && !address.IsUnspecified() && !address.IsLoopback() && !address.IsLinkLocalUnicast() && !slices.Contains(here.Addresses, address)
+	return address.IsValid() && !address.IsUnspecified() && !address.IsLoopback() && !slices.Contains(here.Kernel, address.WithZone(""))
 }

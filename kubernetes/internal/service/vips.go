@@ -22,6 +22,8 @@ const (
 	mostBackends = 4096
 	// As many ranges of clients.
 	mostSources = 4096
+	// As many VIPs has one Service: ports times addresses may be a hundred thousand, and quiverd is everybody's.
+	mostVIPs = 4096
 )
 
 // Here is the node for which it is worked out.
@@ -30,6 +32,8 @@ type Here struct {
 	Name, Zone string
 	// Addresses of the node itself: those that its kernel has, but for loopback ones and those of pods, and those that its node object tells.
 	Addresses []netip.Addr
+	// Kernel are all that its kernel has, but for loopback ones: those at which it leads somewhere what is sent to them.
+	Kernel []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
 	// Needed are others that this node itself can't do without, by what they are. Resolvers are needed as well, but a load balancer, whom its operator
@@ -99,7 +103,8 @@ type VIP struct {
 	// Service and Port (its name, or else its number) that it is of.
 	Service types.NamespacedName
 	PortOf  string
-	// Assigned: the place is the Service's by what the API server, or the node, has given it, so that nobody else listens there.
+	// Assigned: the API server or a load balancer has given the Service this place, a cluster address, a node port or an ingress address, so that it
+	// isn't somebody else's by age: not for being named in externalIPs, and not for an endpoint that somebody says listens there.
 	Assigned bool
 	// Backends, ordered; none twice.
 	Backends []Backend
@@ -138,13 +143,18 @@ type Set struct {
 	NodePorts []NodePort
 	// HostPorts that the host leads to a pod.
 	HostPorts []HostPort
-	// Addresses to which the host needs a way.
+	// Addresses to which the host needs a way. Named are those among them that nobody but who writes the Service has given it (spec.externalIPs).
 	Addresses []netip.Addr
+	Named     map[netip.Addr]bool
 	// HealthPort is where load balancers ask whether this node has pods of it; 0: nowhere. Near is how many it has that are ready.
 	HealthPort uint16
 	Near       int
 	// Problems that its owner should know of.
 	Problems []string
+
+	// Places that VIPs have, while these are added, and how many were too many.
+	taken map[Place]bool
+	over  int
 }
 
 // Of works out what a node does for a Service. Slices are those of the Service.
@@ -166,7 +176,8 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		}
 	}
 	for _, address := range set.read("status.loadBalancer.ingress", ingress) {
-		if slices.ContainsFunc(external, func(there way) bool { return there.address == address }) {
+		if at := slices.IndexFunc(external, func(there way) bool { return there.address == address }); at >= 0 {
+			external[at].balanced = true
 			continue
 		}
 		sources, any := set.sources(spec.LoadBalancerSourceRanges, address)
@@ -174,12 +185,22 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 			external = append(external, way{address, sources, true})
 		}
 	}
-	for _, through := range external {
+	external = slices.DeleteFunc(external, func(through way) bool {
 		of := func(address netip.Addr) bool { return address.Is4() == through.address.Is4() }
 		if !slices.ContainsFunc(clusterIPs, of) {
 			set.problem("%s is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", through.address)
+			return true
 		}
-	}
+		if slices.Contains(clusterIPs, through.address) {
+			// It is asked there anyway.
+			return true
+		}
+		if within(here.Pods, through.address) {
+			set.problem("%s is an address of pods: nobody is asked there for a Service", through.address)
+			return true
+		}
+		return false
+	})
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
 	set.ignored(service.Annotations)
 	for i := range spec.Ports {
@@ -196,6 +217,7 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 	set.Addresses = slices.Compact(set.Addresses)
 	slices.SortFunc(set.NodePorts, compareNodePorts)
 	set.NodePorts = slices.Compact(set.NodePorts)
+	set.added()
 	return set
 }
 
@@ -214,51 +236,65 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
 	assigned := draft
 	assigned.Assigned = true
-	s.add(assigned, Place{address, protocol, uint16(port.Port)}, inside)
-	s.Addresses = append(s.Addresses, address)
+	if s.add(assigned, Place{address, protocol, uint16(port.Port)}, inside) {
+		s.Addresses = append(s.Addresses, address)
+	}
 	for _, through := range external {
 		other := through.address
 		if other.Is4() != address.Is4() {
 			continue
 		}
-		if within(here.Pods, other) {
-			s.problem("%s is an address of pods: nobody is asked there for a Service", other)
+		restricted := draft
+		restricted.Sources, restricted.Assigned = through.sources, through.balanced
+		if !s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside) {
 			continue
 		}
-		restricted := draft
-		restricted.Sources = through.sources
-		s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside)
 		if whose := here.whose(through); whose != "" {
 			s.problem("%s is %s: only pods are answered there", other, whose)
-		} else {
-			s.Addresses = append(s.Addresses, other)
+			continue
+		}
+		s.Addresses = append(s.Addresses, other)
+		if !through.balanced {
+			if s.Named == nil {
+				s.Named = map[netip.Addr]bool{}
+			}
+			s.Named[other] = true
 		}
 	}
 	if port.NodePort == 0 {
 		return
 	}
 	if source := here.Source(address.Is4()); source.IsValid() {
-		s.add(assigned, Place{source, protocol, uint16(port.NodePort)}, outside)
-		s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
+		if s.add(assigned, Place{source, protocol, uint16(port.NodePort)}, outside) {
+			s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
+		}
 	}
 	for _, own := range here.Addresses {
 		// Pods' packets to the node are answered before they reach the host. As for kube-proxy, they aren't from outside.
 		if own.Is4() == address.Is4() {
-			s.add(draft, Place{own, protocol, uint16(port.NodePort)}, everywhere)
+			s.add(assigned, Place{own, protocol, uint16(port.NodePort)}, everywhere)
 		}
 	}
 }
 
-// add adds a VIP, unless there is one at that place. Who listens at its very place can't be its backend.
-func (s *Set) add(draft VIP, place Place, backends []Backend) {
-	if slices.ContainsFunc(s.VIPs, func(there VIP) bool { return there.Place == place }) {
-		return
+// add adds a VIP, unless there is one at that place; false: there are too many. Who listens at its very place can't be its backend.
+func (s *Set) add(draft VIP, place Place, backends []Backend) bool {
+	if s.taken[place] {
+		return true
 	}
-	draft.Place, draft.Backends = place, slices.Clone(backends)
-	draft.Backends = slices.DeleteFunc(draft.Backends, func(backend Backend) bool {
-		return backend.Address == place.Address && backend.Port == place.Port
-	})
-	if len(draft.Backends) < len(backends) {
+	if len(s.VIPs) == mostVIPs {
+		s.over++
+		return false
+	}
+	if s.taken == nil {
+		s.taken = map[Place]bool{}
+	}
+	s.taken[place] = true
+	itself := func(backend Backend) bool { return backend.Address == place.Address && backend.Port == place.Port }
+	draft.Place, draft.Backends = place, backends
+	// All others of a Service may have the same ones: they aren't copied for each.
+	if slices.ContainsFunc(backends, itself) {
+		draft.Backends = slices.DeleteFunc(slices.Clone(backends), itself)
 		s.problem("an endpoint listens at %s, where the Service itself is asked: it gets nothing from there", place)
 	}
 	if more := len(draft.Backends) - mostBackends; more > 0 {
@@ -266,6 +302,15 @@ func (s *Set) add(draft VIP, place Place, backends []Backend) {
 		draft.Backends = draft.Backends[:mostBackends]
 	}
 	s.VIPs = append(s.VIPs, draft)
+	return true
+}
+
+// added ends the adding of VIPs.
+func (s *Set) added() {
+	if s.over > 0 {
+		s.problem("it would be asked at %d places: nobody is asked at %d of them (take %d at most, ports times addresses)", len(s.VIPs)+s.over, s.over, mostVIPs)
+	}
+	s.taken, s.over = nil, 0
 }
 
 func (s *Set) problem(format string, arguments ...any) {

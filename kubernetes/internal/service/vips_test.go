@@ -219,6 +219,15 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 		if got := fmt.Sprint(set.Addresses, set.NodePorts); got != "[10.96.0.1 203.0.113.1 203.0.113.9] [{TCP 30080}]" {
 			t.Errorf("the host leads here %s", got)
 		}
+		var given []string
+		for _, vip := range set.VIPs {
+			if vip.Assigned {
+				given = append(given, vip.Address.String())
+			}
+		}
+		if got := strings.Join(given, " "); got != "10.96.0.1 203.0.113.1 203.0.113.9 10.244.1.254 192.168.7.1" {
+			t.Errorf("given to it: %s", got)
+		}
 		if set.HealthPort != 32000 || set.Near != 1 {
 			t.Errorf("health checks at port %d tell of %d", set.HealthPort, set.Near)
 		}

@@ -46,8 +46,8 @@ func NoticesPunchedHoles() error {
 }
 
 // forbidHoles has every touch of a page of a mapping that its file doesn't have be a SIGBUS, and so ErrLost: we would pay for what we touch
-// there. For holes among huge pages, and for files that we don't seal, into which a peer may punch holes. Needs no privilege (Linux 5.11),
-// but there are seccomp profiles that refuse the system call.
+// there. For regions of huge pages, whatever holes they have, and for all without holes: a peer may punch some into a file that we don't seal, and
+// one that we do seal has none to touch. Needs no privilege (Linux 5.11), but there are seccomp profiles that refuse the system call.
 func forbidHoles(mapping []byte) error {
 	fd, err := userfault()
 	if err != nil {

@@ -143,7 +143,7 @@ func (r *Region) KeepPages() error {
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file, and seals it so that
 // its pages stay, where only such memory is taken. Holes go on an account that may have up to most bytes, in whole pages;
-// a region without holes that we don't seal gets none later, and one of huge pages is lost when one is touched: see forbidHoles. Takes the descriptor
+// a region without holes gets none later, sealed or not, and one of huge pages is lost when one is touched: see forbidHoles. Takes the descriptor
 // over; on an error it is still the caller's.
 func MapRegion(file *os.File, claimed uint64, which PeerMemory, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
