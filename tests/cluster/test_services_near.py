@@ -49,7 +49,8 @@ def test_with_a_local_internal_policy_clients_are_served_on_their_node_or_not_at
 def health(client, address, port):
     """What a node says at a port for health checks: status, and how many endpoints it has; None: it doesn't answer."""
     ask = f"exec 3<>/dev/tcp/{address}/{port} && printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
-    head, _, body = client.run("timeout", "30", "bash", "-c", ask, check=False).stdout.partition("\r\n\r\n")
+    # (Line ends are those of text by now.)
+    head, _, body = client.run("timeout", "30", "bash", "-c", ask, check=False).stdout.partition("\n\n")
     return (head.split()[1], json.loads(body)["localEndpoints"]) if body else None
 
 
