@@ -478,15 +478,6 @@ impl Sessions {
         true
     }
 
-    /// By a packet of `bytes`, the session is another one for whoever looks: what was counted, noted and said of the one before isn't of this one.
-    pub(super) fn count_anew(&mut self, index: u32, bytes: u32, tick: u64) {
-        let Some((handle, _, session)) = self.table.visit(index) else { return };
-        session.created = tick as u32;
-        session.count_anew(bytes);
-        self.redirected.reset(handle);
-        self.stats.reset(handle);
-    }
-
     /// From now on the session's packets are dropped for that reason (graph-wide id); with `end` it ends in the next round.
     #[cold]
     pub(super) fn block(&mut self, tenants: &Tenants, index: u32, reason: u16, end: bool, tick: u64) {
