@@ -116,3 +116,20 @@ impl<R: BufRead> LineReader<R> {
         Ok(Line::Text(text))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A crash cuts anywhere, also within a character: that is an end, and only a whole line of other bytes is damage.
+    #[test]
+    fn an_end_within_a_character_is_an_end() {
+        let whole = "{\"path\":\"/höhe\"}\n".as_bytes();
+        for length in 0..whole.len() {
+            let mut lines = LineReader::new(&whole[..length]);
+            assert!(matches!(lines.next().unwrap(), Line::End), "cut at {length}");
+        }
+        assert!(matches!(LineReader::new(whole).next().unwrap(), Line::Text(_)));
+        assert!(matches!(LineReader::new(&b"\xff\n"[..]).next().unwrap(), Line::NoText));
+    }
+}
