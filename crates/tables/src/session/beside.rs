@@ -5,7 +5,7 @@ use super::table::NONE;
 use crate::chunked::Chunked;
 
 /// Sessions of a chunk.
-const CHUNK: usize = 256;
+const CHUNK: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -26,8 +26,8 @@ struct Group<T>([Entry<T>; GROUP]);
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
 ///
-/// Memory is taken in chunks of 256 sessions, where one of them is asked for: a vector whose packets all want another one clears no more
-/// than some MiB.
+/// Memory is taken in chunks of 64 sessions, where one of them is asked for: a vector whose packets all want another one clears less than a MiB
+/// of values of 48 bytes.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
     /// Where each chunk's groups begin among all of them; [`NONE`] where it hasn't any. Chunks lie one behind the other whichever
