@@ -49,7 +49,10 @@ if [ "${1:-}" = conformance ]; then
   (cd tests/cluster/conformance && CGO_ENABLED=0 nice go test -c -vet=off -trimpath -ldflags "-s -w" -o "$target/cluster/conformance.test" .)
   exec /usr/bin/python3 tests/cluster/conformance.py "$@"
 fi
+# Tests install Quiver by the chart, unless QUIVER_INSTALL is "manifest".
+(cd deploy/helm && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/" helm.sh/helm/v4/cmd/helm)
 [ "${1:-}" != build ] || exit 0
+export QUIVER_INSTALL="${QUIVER_INSTALL:-chart}"
 for word in "$@"; do
   [ ! -e "${word%%::*}" ] || exec /usr/bin/python3 -m pytest -q "$@"
 done

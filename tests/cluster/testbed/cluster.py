@@ -7,7 +7,7 @@ from lab.process import eventually, run
 
 from . import image
 from .control import ControlPlane
-from .installation import HelmInstallation, Installation
+from .installation import installation
 from .node import Node
 
 # What kubelet sets for the machine as a whole.
@@ -58,11 +58,7 @@ class Cluster:
             there = lambda node=node: control.kubectl("get", "node", node.name, check=False).returncode == 0
             eventually(there, lambda node=node: self._trouble(node), timeout=180, interval=0.3)
         self.before = {node.name: (node.network(), node.files()) for node in self.nodes}
-        helm = os.environ.get("QUIVER_HELM")
-        if self.network:
-            self.quiver = self.network(self)
-        else:
-            self.quiver = HelmInstallation(control, helm) if helm else Installation(control)
+        self.quiver = self.network(self) if self.network else installation(control)
         self.quiver.install()
         for node in self.nodes:
             eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)

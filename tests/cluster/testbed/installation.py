@@ -1,14 +1,18 @@
-"""Quiver on the cluster, installed as its users do: by the manifests in deploy/kubernetes."""
+"""Quiver on the cluster, installed as its users do: by the manifests in deploy/kubernetes, or by Helm from the chart in deploy/helm."""
 
 import json
 import os
 
 from lab.process import HANGS, ROOT, eventually, run
 
+from . import image
+
 MANIFEST = ROOT / "deploy/kubernetes/quiver.yaml"
 UNINSTALL = ROOT / "deploy/kubernetes/uninstall.yaml"
 CHART = ROOT / "deploy/helm/quiver"
 NAMESPACE = "quiver"
+# By what it is installed: "manifest" or "chart".
+BY = os.environ.get("QUIVER_INSTALL", "manifest")
 # How pods of the other node are reached: as the manifest says, or through tunnels.
 OVERLAY = os.environ.get("QUIVER_OVERLAY", "none")
 # Cores of each quiverd's workers, with commas between; empty: as it chooses itself.
@@ -98,9 +102,9 @@ class Installation:
 class HelmInstallation(Installation):
     """The same by Helm, from the chart."""
 
-    def __init__(self, control, helm):
+    def __init__(self, control):
         super().__init__(control)
-        self.command = (*control.outside, helm, "--kubeconfig", control.admin)
+        self.command = (*control.outside, str(image.built("helm")), "--kubeconfig", control.admin)
         self.settings = {"apiServer.host": control.address, "agent.overlay": OVERLAY}
 
     def helm(self, verb, **changes):
@@ -122,3 +126,8 @@ class HelmInstallation(Installation):
         """Takes everything away again."""
         self.helm("upgrade", uninstall="true")
         run(*self.command, "uninstall", "quiver", "--wait", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
+def installation(control):
+    """Quiver as it is asked for."""
+    return {"manifest": Installation, "chart": HelmInstallation}[BY](control)
