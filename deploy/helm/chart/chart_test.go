@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	plain "encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,7 +114,8 @@ func TestNoContainerMayMoreThanItNeeds(t *testing.T) {
 func TestValuesReachTheirPlace(t *testing.T) {
 	text := render(t, map[string]any{
 		"image": map[string]any{"repository": "registry.test/q", "tag": "7"}, "namespace": map[string]any{"name": "elsewhere", "create": false},
-		"apiServer": map[string]any{"host": "192.0.2.7", "port": 443}, "cni": map[string]any{"plugins": "/p", "networks": "/n", "timeoutSeconds": 7, "versions": []any{"1.1.0"}},
+		"apiServer": map[string]any{"host": "192.0.2.7", "port": 443}, "cni": map[string]any{"plugins": "/p", "networks": "/n", "timeoutSeconds": 7, "versions": []any{"1.1.0"},
+			"chained": []any{map[string]any{"type": "tuning", "sysctl": map[string]any{"net.core.somaxconn": "500"}}, map[string]any{"type": "sbr"}}},
 		"agent": map[string]any{"mtu": 9000, "hostDevice": "q1", "healthPort": 99, "overlay": "cross-subnet", "overlayPort": 8472, "overlayVNI": 1}, "quiverd": map[string]any{"settings": "[workers]\ncount = 2\n"},
 		"maxUnavailable": "10%", "seccompProfile": map[string]any{"type": "Localhost", "localhostProfile": "quiver.json"},
 	})
@@ -131,6 +133,11 @@ func TestValuesReachTheirPlace(t *testing.T) {
 	if config["KUBERNETES_SERVICE_HOST"] != "192.0.2.7" || config["KUBERNETES_SERVICE_PORT"] != "443" || config["quiverd.toml"] != "[workers]\ncount = 2\n" ||
 		!strings.Contains(config["10-quiver.conflist"], `"timeoutSeconds": 7`) || !strings.Contains(config["10-quiver.conflist"], `"cniVersions": ["1.1.0"],`) {
 		t.Errorf("%q", config)
+	}
+	var list struct{ Plugins []map[string]any }
+	if err := plain.Unmarshal([]byte(config["10-quiver.conflist"]), &list); err != nil || len(list.Plugins) != 3 ||
+		list.Plugins[0]["type"] != "quiver-cni" || list.Plugins[1]["sysctl"].(map[string]any)["net.core.somaxconn"] != "500" || list.Plugins[2]["type"] != "sbr" {
+		t.Errorf("%v, %v", list, err)
 	}
 	set := daemons(t, text)
 	pod := set.Spec.Template.Spec

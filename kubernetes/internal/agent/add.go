@@ -46,7 +46,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return nil, err
 	}
 	record := &attachment.Record{
-		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.paths.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
+		ID: id, Netns: request.Netns, Network: request.Network, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.paths.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
 	}
 	if err := a.claim(record, request.HostPorts); err != nil {
 		return nil, err

@@ -146,6 +146,7 @@ func (p *place) asked(t *testing.T, pod string) *agentv1.AddRequest {
 	nstest.IP(t, "netns", "add", namespace)
 	t.Cleanup(func() { nstest.IP(t, "netns", "del", namespace) })
 	return &agentv1.AddRequest{
+		Network:    "pods",
 		Attachment: &agentv1.Attachment{ContainerId: pod, Interface: "eth0"}, Netns: "/run/netns/" + namespace, PodNamespace: "default", PodName: pod,
 	}
 }
@@ -181,8 +182,11 @@ func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
 	guard := &watchful{}
 	p.guarded(guard)
 	request := p.asked(t, "web")
+	believed := []string{"0.0.0.0/0", "::/0"}
 	check := func() error {
-		_, err := p.Check(t.Context(), &agentv1.CheckRequest{Attachment: request.Attachment, Netns: request.Netns, Addresses: []string{"10.9.0.2", "192.0.2.7", "fd00:9::2"}})
+		_, err := p.Check(t.Context(), &agentv1.CheckRequest{
+			Attachment: request.Attachment, Netns: request.Netns, Addresses: []string{"10.9.0.2", "192.0.2.7", "fd00:9::2"}, Routes: believed,
+		})
 		return err
 	}
 	refusal(t, check(), codes.NotFound, "is not known")
@@ -209,6 +213,20 @@ func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
 	nstest.IP(t, "-n", name, "address", "del", "10.9.0.2/32", "dev", "eth0")
 	refusal(t, check(), codes.NotFound, "lacks address 10.9.0.2")
 	nstest.IP(t, "-n", name, "address", "add", "10.9.0.2/32", "dev", "eth0")
+	// Its routes went with it.
+	refusal(t, check(), codes.NotFound, "lacks the route to 0.0.0.0/0")
+	nstest.IP(t, "-n", name, "route", "add", "default", "dev", "eth0")
+	for _, family := range []struct{ flag, everything string }{{"-4", "0.0.0.0/0"}, {"-6", "::/0"}} {
+		nstest.IP(t, "-n", name, family.flag, "route", "del", "default")
+		refusal(t, check(), codes.NotFound, "lacks the route to "+family.everything)
+		all := believed
+		believed = slices.DeleteFunc(slices.Clone(all), func(one string) bool { return one == family.everything })
+		if err := check(); err != nil {
+			t.Errorf("a plugin behind us has taken it away: %v", err)
+		}
+		believed = all
+		nstest.IP(t, "-n", name, family.flag, "route", "add", "default", "dev", "eth0")
+	}
 	there, err := p.quiverd.Objects(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -290,8 +308,18 @@ func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {
 		return names
 	}
 	all := p.pods(t)
-	if _, err := p.Gc(t.Context(), &agentv1.GcRequest{Valid: []*agentv1.Attachment{requests[0].Attachment, requests[2].Attachment}}); err != nil {
-		t.Fatal(err)
+	// Another network knows none of them, and asks for its own.
+	for _, network := range []string{"backhaul", "pods"} {
+		if got := left(); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("before %s: %v", network, got)
+		}
+		request := &agentv1.GcRequest{Network: network}
+		if network == "pods" {
+			request.Valid = []*agentv1.Attachment{requests[0].Attachment, requests[2].Attachment}
+		}
+		if _, err := p.Gc(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := left(); !slices.Equal(got, []string{"a", "c"}) || p.pods(t) != all/3*2 {
 		t.Errorf("%v, %d of %d objects", got, p.pods(t), all)

@@ -66,7 +66,8 @@ func (a *Agent) forget(ctx context.Context, id attachment.ID) error {
 	return nil
 }
 
-// Gc takes away every attachment that the runtime doesn't know.
+// Gc takes away every attachment of a network that the runtime doesn't know. Of which network those are that an agent before this one has made isn't
+// known: they are any one's.
 func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.GcResponse, error) {
 	valid := map[attachment.ID]bool{}
 	for _, named := range request.Valid {
@@ -79,7 +80,7 @@ func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.Gc
 		all = append(all, one.Record)
 	}
 	for _, record := range all {
-		if !valid[record.ID] {
+		if its := record.Network == "" || record.Network == request.Network; its && !valid[record.ID] {
 			if err := a.remove(ctx, record.ID); err != nil {
 				return nil, err
 			}
@@ -127,14 +128,14 @@ func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agen
 	if missing := dataplane.Without(dataplane.Refs(dataplane.Objects(record)), there.Pods); len(missing) > 0 {
 		return nil, failure(codes.NotFound, "wait: the agent brings it back", "%s: quiverd has no %s", record.Pod(), missing[0].Name)
 	}
-	if err := inPod(request.Netns, record); err != nil {
+	if err := inPod(request.Netns, record, request.Routes); err != nil {
 		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s: %v", record.Pod(), err)
 	}
 	return &agentv1.CheckResponse{}, nil
 }
 
-// inPod tells whether the pod's namespace has the device with its addresses.
-func inPod(path string, record *attachment.Record) error {
+// inPod tells whether the pod's namespace has the device with its addresses, and with the default routes that the runtime believes in.
+func inPod(path string, record *attachment.Record, believed []string) error {
 	namespace, err := netns.GetFromPath(path)
 	if err != nil {
 		return fmt.Errorf("network namespace %s: %w", path, err)
@@ -163,6 +164,28 @@ func inPod(path string, record *attachment.Record) error {
 		if !has[address] {
 			return fmt.Errorf("interface %s lacks address %s", record.Interface, address)
 		}
+		if err := leadsOut(handle, device, address, believed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leadsOut tells whether the default route of an address's family leaves by the device, unless a plugin behind us has taken it away.
+func leadsOut(handle *netlink.Handle, device netlink.Link, address netip.Addr, believed []string) error {
+	family, everything := netlink.FAMILY_V4, netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if address.Is6() {
+		family, everything = netlink.FAMILY_V6, netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	if !slices.Contains(believed, everything.String()) {
+		return nil
+	}
+	routes, err := handle.RouteList(device, family)
+	if err != nil {
+		return fmt.Errorf("routes by %s: %w", device.Attrs().Name, err)
+	}
+	if !slices.ContainsFunc(routes, func(route netlink.Route) bool { return route.Dst == nil || route.Dst.String() == everything.String() }) {
+		return fmt.Errorf("interface %s lacks the route to %s", device.Attrs().Name, everything)
 	}
 	return nil
 }

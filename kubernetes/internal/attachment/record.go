@@ -35,6 +35,8 @@ type Record struct {
 	ID
 	// Netns is the path of the network namespace.
 	Netns string `json:"netns"`
+	// Network is the name of the network configuration that asked for it; empty: an agent before this one wrote it.
+	Network string `json:"network,omitempty"`
 	// PodNamespace, PodName and PodUID say whose it is.
 	PodNamespace string `json:"podNamespace,omitempty"`
 	PodName      string `json:"podName,omitempty"`

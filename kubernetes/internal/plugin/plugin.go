@@ -40,6 +40,7 @@ func add(args *skel.CmdArgs) error {
 			PodUid:       string(pod.K8S_POD_UID),
 			Annotations:  config.RuntimeConfig.Annotations,
 			HostPorts:    config.hostPorts(),
+			Network:      config.Name,
 		})
 		return err
 	})
@@ -78,12 +79,12 @@ func check(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	addresses, err := config.believed(args)
+	addresses, routes, err := config.believed(args)
 	if err != nil {
 		return err
 	}
 	return worded(config, call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
-		_, err := agent.Check(ctx, &agentv1.CheckRequest{Attachment: attachmentOf(args), Netns: args.Netns, Addresses: addresses})
+		_, err := agent.Check(ctx, &agentv1.CheckRequest{Attachment: attachmentOf(args), Netns: args.Netns, Addresses: addresses, Routes: routes})
 		return err
 	}))
 }
@@ -93,7 +94,7 @@ func gc(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	request := &agentv1.GcRequest{}
+	request := &agentv1.GcRequest{Network: config.Name}
 	for _, valid := range config.ValidAttachments {
 		request.Valid = append(request.Valid, &agentv1.Attachment{ContainerId: valid.ContainerID, Interface: valid.IfName})
 	}

@@ -34,31 +34,35 @@ func resultOf(args *skel.CmdArgs, response *agentv1.AddResponse) (*current.Resul
 	return result, nil
 }
 
-// believed are the addresses that the interface has by the result that the runtime has kept of ADD, maybe with those of plugins behind us.
-func (c *Config) believed(args *skel.CmdArgs) (addresses []string, err error) {
+// believed are the addresses that the interface has, and the destinations of the pod's routes, by the result that the runtime has kept of ADD, maybe
+// with those of plugins behind us.
+func (c *Config) believed(args *skel.CmdArgs) (addresses, routes []string, err error) {
 	wrong := func(format string, arguments ...any) error {
 		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: CHECK: "+format, append([]any{c.Name}, arguments...)...), "let the runtime make the pod anew: what it has kept of it is no result of ADD")
 	}
 	if c.RawPrevResult == nil {
-		return nil, wrong("prevResult is missing")
+		return nil, nil, wrong("prevResult is missing")
 	}
 	if err := version.ParsePrevResult(&c.PluginConf); err != nil {
-		return nil, wrong("prevResult: %v", err)
+		return nil, nil, wrong("prevResult: %v", err)
 	}
 	result, err := current.NewResultFromResult(c.PrevResult)
 	if err != nil {
-		return nil, wrong("prevResult: %v", err)
+		return nil, nil, wrong("prevResult: %v", err)
 	}
 	at := slices.IndexFunc(result.Interfaces, func(one *current.Interface) bool { return one.Name == args.IfName && one.Sandbox == args.Netns })
 	if at < 0 {
-		return nil, types.NewError(errAmiss, fmt.Sprintf("by the runtime's result there is no interface %s in %s", args.IfName, args.Netns), "let the runtime make the pod anew")
+		return nil, nil, types.NewError(errAmiss, fmt.Sprintf("by the runtime's result there is no interface %s in %s", args.IfName, args.Netns), "let the runtime make the pod anew")
 	}
 	for _, ip := range result.IPs {
 		if ip.Interface != nil && *ip.Interface == at {
 			addresses = append(addresses, ip.Address.IP.String())
 		}
 	}
-	return addresses, nil
+	for _, route := range result.Routes {
+		routes = append(routes, route.Dst.String())
+	}
+	return addresses, routes, nil
 }
 
 // addIPs gives addresses to the last interface.
