@@ -29,19 +29,22 @@ FILES = {"good": b"good", "evil": b"evil", "large": bytes(range(256)) * 8192}
 SILENCE = 3
 
 
-def settings():
+def settings(capture):
     """Settings, rules and program as the page has them."""
     text = PAGE.read_text()
-    rules = re.findall(r"```\n((?:drop|alert) http .*?)```", text, re.DOTALL)
-    return *(re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("yaml", "python")), "".join(rules)
+    blocks = lambda kind: re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+    yaml, by_dpdk = blocks("yaml")
+    if capture == "dpdk":
+        yaml = re.sub(r"^af-packet:.*?(?=^app-layer:)", by_dpdk, yaml, flags=re.DOTALL | re.MULTILINE)
+    return yaml, *blocks("python"), "".join(re.findall(r"```\n((?:drop|alert) http .*?)```", text, re.DOTALL))
 
 
 class Suricata:
-    """Suricata in a namespace, between ids-a and ids-b."""
+    """Suricata between ids-a and ids-b; `begin` starts its process."""
 
-    def __init__(self, pod, directory):
-        self.pod, self.directory = pod, directory
-        yaml, program, rules = settings()
+    def __init__(self, begin, directory, capture="af-packet"):
+        self.begin, self.directory, self.capture = begin, directory, capture
+        yaml, program, rules = settings(capture)
         (directory / "suricata.yaml").write_text(yaml)
         (directory / "http.rules").write_text(rules)
         self.program = directory / "verdicts.py"
@@ -51,7 +54,7 @@ class Suricata:
     def start(self):
         """Starts it, and waits until it looks."""
         files = ("-c", self.directory / "suricata.yaml", "-S", self.directory / "http.rules", "-l", self.directory)
-        self.process = self.pod.start("suricata", *files, "--af-packet", "--pidfile", self.directory / "pid")
+        self.process = self.begin("suricata", *files, f"--{self.capture}", "--pidfile", self.directory / "pid")
         eventually(lambda: "Engine started" in self.process.output(), lambda: self.process.output(), timeout=60)
         return self
 
@@ -102,9 +105,9 @@ def tenant(more="", translates=""):
     )
 
 
-def engine(daemon):
+def engine(daemon, name="red"):
     """Whether the tenant's engine is there."""
-    return daemon.json("show", "tenant", "red")["tenants"][0]["engine_there"]
+    return daemon.json("show", "tenant", name)["tenants"][0]["engine_there"]
 
 
 def events(daemon):
@@ -119,6 +122,17 @@ def since(daemon):
     return lambda event, node="redirect": events(daemon).get((node, event), 0) - before.get((node, event), 0)
 
 
+@contextlib.contextmanager
+def serving(pod, directory):
+    """An HTTP server in a pod, which has the files."""
+    directory.mkdir()
+    for name, content in FILES.items():
+        (directory / name).write_bytes(content)
+    with pod.start("python3", "-u", "-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", directory) as served:
+        eventually(lambda: "Serving" in served.output(), lambda: served.output())
+        yield
+
+
 @pytest.fixture
 def three(lab, daemon, tmp_path):
     """Pods, the HTTP server in b, and Suricata, which is there."""
@@ -128,18 +142,12 @@ def three(lab, daemon, tmp_path):
     taps = "".join(lab.tap(name, pod, f"10.{at}.0") for at, (name, pod) in enumerate({"a": a, "b": b, "c": c}.items(), 1))
     blue = '[[tenant]]\nname = "blue"\ninterfaces = ["c"]\noutside_interfaces = ["b"]\n'
     daemon.apply(taps + side.format("ids-a", ids.name) + side.format("ids-b", ids.name) + blue + tenant())
-    files = tmp_path / "www"
-    files.mkdir()
-    for name, content in FILES.items():
-        (files / name).write_bytes(content)
     log = tmp_path / "suricata"
     log.mkdir()
-    suricata = Suricata(ids, log).start()
+    suricata = Suricata(ids.start, log).start()
     with contextlib.ExitStack() as stack:
         stack.callback(suricata.stop)
-        server = ("python3", "-u", "-m", "http.server", "80", "--protocol", "HTTP/1.1", "--directory", files)
-        served = stack.enter_context(b.start(*server))
-        eventually(lambda: "Serving" in served.output(), lambda: served.output())
+        stack.enter_context(serving(b, tmp_path / "www"))
         eventually(lambda: engine(daemon), lambda: f"heartbeats come back: {daemon.scrape()[1]}")
         yield a, c, suricata, b
 
