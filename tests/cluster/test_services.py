@@ -196,6 +196,53 @@ def test_addresses_from_outside(cluster):
     nothing_left(cluster, before)
 
 
+def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluster):
+    n1, n2 = cluster.nodes
+    extra = "203.0.113.5"
+    before = left(cluster)
+    uplinks = n1.way(n2.addresses[0]), n2.way(n1.addresses[0])
+    outside = service("web", "web", (18085, PORT), externalIPs=[*n1.addresses, extra])
+    # The kubelet's port is no Service's to take.
+    thief = service("thief", "web", (10250, PORT), externalIPs=[n1.addresses[0]])
+    n1.run("ip", "address", "add", f"{extra}/32", "dev", uplinks[0])
+    try:
+        with (
+            pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")) as of,
+            services(cluster, outside, thief) as made,
+        ):
+            for name, port in (("web", 18085), ("thief", 10250)):
+                known(cluster, made[name]["spec"]["clusterIPs"], port, [of["b"], of["c"]])
+            # A neighbour that has been told to go by the first node.
+            n2.run("ip", "route", "replace", extra, "via", n1.addresses[0], "proto", "82")
+            for address in (*n1.addresses, extra):
+                for client in ("a", "c", n1, n2):
+                    becomes(cluster, client, address, 18085, "answered")
+                    reaches(cluster, client, address, 18085, "bc")
+            told = eventually(lambda: events(cluster, "thief", "QuiverService"), lambda: events(cluster, "thief"), timeout=60)
+            assert f"{n1.addresses[0]}:10250 TCP is where a process of this node listens" in told[0]
+            for client in (n1, n2):
+                kubelet = client.run("curl", "-sk", f"https://{n1.addresses[0]}:10250/pods", check=False)
+                assert "nauthorized" in kubelet.stdout, kubelet
+            # Local: who asks is seen as itself, by pods of the node alone.
+            cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Local"}}')
+            near = lambda: [{fetch(cluster, n2, address, 18085) for _ in range(8)} for address in n1.addresses]
+            eventually(lambda: near() == [{"b"}] * len(n1.addresses), near, timeout=60)
+            for address, own in zip(n1.addresses, n2.addresses, strict=True):
+                assert asker(cluster, n2, address, 18085) == own
+            # The address goes to the other node.
+            n1.run("ip", "address", "del", f"{extra}/32", "dev", uplinks[0])
+            n2.run("ip", "address", "add", f"{extra}/32", "dev", uplinks[1])
+            n1.run("ip", "route", "replace", extra, "via", n2.addresses[0], "proto", "82")
+            for client in (n1, n2):
+                becomes(cluster, client, extra, 18085, "answered")
+            eventually(lambda: fetch(cluster, n1, extra, 18085) == "c", lambda: n1.routes(), timeout=60)
+    finally:
+        for node, uplink in zip(cluster.nodes, uplinks, strict=True):
+            node.run("ip", "address", "del", f"{extra}/32", "dev", uplink, check=False)
+            node.run("ip", "route", "del", extra, "proto", "82", check=False)
+    nothing_left(cluster, before)
+
+
 def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)

@@ -233,6 +233,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		server.Keeping(keeper)
 		go needed.Run(ctx)
+		host.WatchAddresses(ctx, keeper.Wake, log)
 		go keeper.Run(ctx)
 	}
 	if rules != nil {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -18,7 +20,9 @@ import (
 
 // keep makes who keeps Services on this node.
 func keep(o options, server *agent.Agent, cluster *pods.Cluster, needed *host.Needed, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
-	settings := balance.Settings{Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster, needed) }}
+	settings := balance.Settings{
+		Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster, needed) }, Occupied: host.Occupied,
+	}
 	if o.device != "" {
 		kernel, err := host.OpenServices(o.device)
 		if err != nil {
@@ -35,16 +39,20 @@ func needs(access *rest.Config, log *slog.Logger) (*host.Needed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("where the API server is: %w", err)
 	}
-	return &host.Needed{Server: server.Hostname(), Resolvers: host.ResolversFile, Log: log}, nil
+	port, err := net.LookupPort("tcp", cmp.Or(server.Port(), server.Scheme))
+	if err != nil {
+		return nil, fmt.Errorf("where the API server is: %w", err)
+	}
+	return &host.Needed{Server: server.Hostname(), Port: uint16(port), Resolvers: host.ResolversFile, Log: log}, nil
 }
 
 // here is this node, as soon as its ranges, all nodes and what it needs are known.
 func here(server *agent.Agent, cluster *pods.Cluster, needed *host.Needed) (service.Here, bool) {
 	sources, ranges := server.Sources()
 	self, known := cluster.Self()
-	others, told := cluster.Others()
+	others, listed := cluster.Others()
 	needs, resolvers, looked := needed.Addresses()
-	if len(ranges) == 0 || !known || !told || !looked {
+	if len(ranges) == 0 || !known || !listed || !looked {
 		return service.Here{}, false
 	}
 	nodes, all := map[netip.Addr]bool{}, slices.Clone(ranges)
@@ -54,17 +62,15 @@ func here(server *agent.Agent, cluster *pods.Cluster, needed *host.Needed) (serv
 		}
 		all = append(all, node.Ranges...)
 	}
-	// Others may be ones that the node object doesn't know.
+	// There may be more than the node object tells.
 	kernel, err := host.Kernel()
 	if err != nil {
 		return service.Here{}, false
 	}
 	own := host.Reachable(kernel)
-	for _, address := range own {
-		nodes[address] = true
-	}
-	addresses := service.Asked(own, slices.Concat(self.Addresses, self.External), all)
+	told := slices.Concat(self.Addresses, self.External)
 	return service.Here{
-		Name: self.Name, Zone: self.Zone, Addresses: addresses, Kernel: kernel, Nodes: nodes, Needed: needs, Resolvers: resolvers, Ranges: ranges, Pods: all, Sources: sources,
+		Name: self.Name, Zone: self.Zone, Addresses: service.Asked(own, told, all), Own: service.Asked(own, nil, all), Kernel: kernel, Nodes: nodes,
+		Needed: needs, Resolvers: resolvers, ServerPort: needed.Port, Ranges: ranges, Pods: all, Sources: sources,
 	}, true
 }

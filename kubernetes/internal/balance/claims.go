@@ -22,6 +22,8 @@ type claim struct {
 	vip *quiver.Vip
 	// See service.VIP.
 	assigned bool
+	// What the VIP is called where the host leads to it (service.ExternalPort); empty: it doesn't.
+	external string
 }
 
 // compare says who of two has a place: whom it has been given to, else who is older. Of a Service itself it is the endpoint, which is reached there
@@ -101,7 +103,11 @@ func (w *wanted) ask(key types.NamespacedName, created int64, set *service.Set, 
 	for i := range set.VIPs {
 		vip := &set.VIPs[i]
 		asked[vip.Place], touched[vip.Place] = true, true
-		w.claims.join(vip.Place, &claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned})
+		one := &claim{of: key, created: created, vip: dataplane.VIP(vip, here), assigned: vip.Assigned}
+		if vip.External {
+			one.external = externalName(vip)
+		}
+		w.claims.join(vip.Place, one)
 	}
 	for i := range w.sets[key].VIPs {
 		if place := w.sets[key].VIPs[i].Place; !asked[place] {

@@ -139,12 +139,18 @@ func TestTheServiceOfTheAPIServerIsntRefusedForATenants(t *testing.T) {
 	tenant.Spec.ExternalIPs, tenant.Spec.Ports[0].Port = []string{"192.168.7.1"}, 6443
 	teller := &told{texts: map[string]string{}}
 	node := here
-	node.Nodes = map[netip.Addr]bool{netip.MustParseAddr("192.168.7.1"): true}
-	keeper := New(Settings{Here: func() (service.Here, bool) { return node, true }, Teller: teller}, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	// It is this node: single ports of its address may be led away, but not this one.
+	node.Own = []netip.Addr{netip.MustParseAddr("192.168.7.1")}
+	node.Addresses, node.Nodes = node.Own, map[netip.Addr]bool{node.Own[0]: true}
+	host := &led{}
+	keeper := New(Settings{Here: func() (service.Here, bool) { return node, true }, Teller: teller, Host: host}, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
 	go keeper.Run(t.Context())
 	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	if of, at := answering(t, quiverd, server.Spec.ClusterIP), answering(t, quiverd, "192.168.7.1"); of != 1 || at != -1 || teller.of("web-1") != "" {
 		t.Errorf("%d backends, and %d at the address itself; told %q", of, at, teller.of("web-1"))
+	}
+	if ports := host.externalPorts(); ports != nil {
+		t.Errorf("led away: %q", ports)
 	}
 	if got := teller.of("web-0"); !strings.Contains(got, "192.168.7.1:6443 TCP is where an endpoint of Service default/web-1 listens, which is older") {
 		t.Errorf("told %q", got)

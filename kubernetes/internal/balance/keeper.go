@@ -52,6 +52,8 @@ type Settings struct {
 	Pods func() []service.Pod
 	// Host has no way to VIPs if it is nil.
 	Host Host
+	// Occupied is where processes of the node listen: see host.Occupied. If it is nil, nowhere.
+	Occupied func() (map[service.Place]bool, error)
 	// Teller may be nil.
 	Teller Teller
 }
@@ -108,16 +110,35 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	if !known || !k.objects.Known() {
 		return keeping.ErrUnknown
 	}
-	all = k.learn(here) || all
-	k.mutex.Lock()
-	k.services, k.vips = len(k.wanted.sets)-len(k.pods), len(k.wanted.vips)
-	k.mutex.Unlock()
-	if all || k.have == nil {
-		there, err := k.quiverd.VIPs(ctx)
+	if k.settings.Occupied != nil {
+		occupied, err := k.settings.Occupied()
 		if err != nil {
 			return err
 		}
-		k.have, all = there, true
+		k.wanted.occupy(occupied)
+	}
+	fresh := k.have == nil
+	if fresh {
+		var err error
+		if k.have, err = k.quiverd.VIPs(ctx); err != nil {
+			return err
+		}
+		// What is there keeps its ports.
+		k.wanted.external.remember(k.have.VIPs, here.Sources)
+	}
+	all = k.learn(here) || all || fresh
+	k.wanted.external.forget()
+	k.mutex.Lock()
+	k.services, k.vips = len(k.wanted.sets)-len(k.pods), len(k.wanted.vips)
+	k.mutex.Unlock()
+	if all {
+		if !fresh {
+			there, err := k.quiverd.VIPs(ctx)
+			if err != nil {
+				return err
+			}
+			k.have = there
+		}
 		clear(k.aside)
 		k.everything()
 	}
@@ -143,10 +164,16 @@ func (k *Keeper) leave(sources []netip.Addr) {
 	_ = k.settings.Host.Bring(k.led(sources), false)
 }
 
-// led is what the host has to do. It leads to quiverd what is sent to addresses at which that knows what to do.
+// led is what the host has to do. It leads to quiverd what is sent to addresses, and to ports of its own ones, where that knows what to do.
 func (k *Keeper) led(sources []netip.Addr) service.Lead {
 	w := k.wanted
 	lead := service.Lead{NodePorts: slices.Collect(maps.Keys(w.ports)), HostPorts: slices.Collect(maps.Keys(w.hostPorts)), Sources: sources}
+	for place, led := range w.external.led {
+		to := netip.AddrPortFrom(led.to.Address, led.to.Port)
+		if there := k.have.VIPs[led.name]; there.GetAddress() == to.Addr().String() && there.GetPort() == uint32(to.Port()) {
+			lead.ExternalPorts = append(lead.ExternalPorts, service.ExternalPort{Place: place, To: to})
+		}
+	}
 	for address := range w.addresses {
 		if k.have.Routes[address] {
 			lead.Addresses = append(lead.Addresses, address)

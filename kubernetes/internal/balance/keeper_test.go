@@ -366,6 +366,16 @@ func (l *led) hostPorts() (ports []string) {
 	return ports
 }
 
+func (l *led) externalPorts() (ports []string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, port := range l.lead.ExternalPorts {
+		ports = append(ports, fmt.Sprint(port.Place, " ", port.To))
+	}
+	slices.Sort(ports)
+	return ports
+}
+
 func TestPortsOfTheNodeComeAndGoWithPods(t *testing.T) {
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	var mutex sync.Mutex

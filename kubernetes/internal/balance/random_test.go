@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,8 +32,10 @@ func TestWhatIsWantedFollowsFromWhatThereIs(t *testing.T) {
 		set     service.Set
 	}
 	there := map[types.NamespacedName]entry{}
+	node := here
+	node.Own = []netip.Addr{netip.MustParseAddr("203.0.113.2")}
 	put := func(w *wanted, key types.NamespacedName) []string {
-		return w.put(key, there[key].created, there[key].set, &here)
+		return w.put(key, there[key].created, there[key].set, &node)
 	}
 	// settled puts those again who have moved, as the keeper does.
 	settled := func(w *wanted, told map[types.NamespacedName][]string) string {
@@ -49,6 +52,10 @@ func TestWhatIsWantedFollowsFromWhatThereIs(t *testing.T) {
 		var lines []string
 		for _, vip := range w.vips {
 			line := fmt.Sprint(vip.Name, " ", vip.Address, ":", vip.Port)
+			if vip.Address == node.Sources[0].String() {
+				// Which one it is is all one.
+				line = fmt.Sprint(vip.Name, " ", w.places[vip.Name])
+			}
 			for _, backend := range vip.Backends {
 				line += fmt.Sprint(" ", backend.Address, ":", backend.Port)
 			}
@@ -56,7 +63,10 @@ func TestWhatIsWantedFollowsFromWhatThereIs(t *testing.T) {
 		}
 		slices.Sort(lines)
 		// (fmt orders maps.)
-		return fmt.Sprint(lines, w.placed, w.addresses, told)
+		if strings.Contains(w.ways(), "but") || len(w.external.from) != len(w.external.led) {
+			t.Errorf("led %s; %v", w.ways(), w.external.from)
+		}
+		return fmt.Sprint(lines, w.placed, w.addresses, told, len(w.external.led), w.external.wanted)
 	}
 	w, told := newWanted(), map[types.NamespacedName][]string{}
 	for round := range 2000 {
@@ -67,7 +77,8 @@ func TestWhatIsWantedFollowsFromWhatThereIs(t *testing.T) {
 			delete(there, key)
 		} else {
 			set.Named = map[netip.Addr]bool{}
-			for _, vip := range set.VIPs {
+			for i, vip := range set.VIPs {
+				set.VIPs[i].External = slices.Contains(node.Own, vip.Address)
 				if !slices.Contains(set.Addresses, vip.Address) {
 					set.Addresses = append(set.Addresses, vip.Address)
 				}

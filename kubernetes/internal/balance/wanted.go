@@ -33,6 +33,7 @@ type wanted struct {
 	led       map[types.NamespacedName][]netip.Addr
 	ports     map[service.NodePort]int
 	hostPorts map[service.HostPort]int
+	external  externals
 
 	changedVIPs      map[string]bool
 	changedAddresses map[netip.Addr]bool
@@ -53,7 +54,7 @@ func newWanted() *wanted {
 		listening: crowds[service.Place]{}, listens: map[types.NamespacedName]map[service.Place]bool{}, placed: map[service.Place]string{}, holders: map[service.Place]holder{}, vips: map[string]*quiver.Vip{}, places: map[string]service.Place{},
 		dwelling: crowds[netip.Addr]{}, named: crowds[netip.Addr]{}, dwells: map[types.NamespacedName]map[netip.Addr]bool{},
 		addresses: map[netip.Addr]int{}, led: map[types.NamespacedName][]netip.Addr{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
-		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
+		external: newExternals(), changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{}, moved: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -81,6 +82,13 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 		if first != nil && (first.of != key || first.vip == nil) && asked[place] {
 			problems = append(problems, first.worded(place, key))
 		}
+		if barred := w.admit(place, here); barred != "" && first.of == key {
+			problems = append(problems, barred)
+		}
+		// Somebody has been given a port by which another place is reached.
+		if from, led := w.external.from[place]; led && first != nil && w.admit(from, here) != "" {
+			w.move(from)
+		}
 	}
 	led, refused := w.lead(key, created, &set)
 	problems = append(problems, refused...)
@@ -89,7 +97,15 @@ func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, h
 		delete(w.led, key)
 	}
 	count(w.ports, before.NodePorts, set.NodePorts, func(service.NodePort) { w.changedPorts = true })
-	count(w.hostPorts, before.HostPorts, set.HostPorts, func(service.HostPort) { w.changedPorts = true })
+	count(w.external.wanted, externalOf(&before), externalOf(&set), func(service.Place) {})
+	count(w.hostPorts, before.HostPorts, set.HostPorts, func(port service.HostPort) {
+		w.changedPorts = true
+		for place := range w.external.wanted {
+			if port.Covers(place) {
+				w.move(place)
+			}
+		}
+	})
 	if len(set.VIPs)+len(set.HostPorts) == 0 {
 		delete(w.sets, key)
 	} else {
@@ -115,15 +131,26 @@ func (w *wanted) settle(place service.Place) (first *claim) {
 		delete(w.placed, place)
 	}
 	if before != "" && before != after {
-		w.changedVIPs[before] = true
-		delete(w.vips, before)
-		delete(w.places, before)
+		w.unwant(before)
 	}
-	if after != "" && !proto.Equal(w.vips[after], first.vip) {
-		w.changedVIPs[after] = true
-		w.vips[after], w.places[after] = first.vip, place
+	if after != "" {
+		w.want(first.vip, place)
 	}
 	return first
+}
+
+// want has there be a VIP, by which somebody is asked at a place.
+func (w *wanted) want(vip *quiver.Vip, place service.Place) {
+	if !proto.Equal(w.vips[vip.Name], vip) {
+		w.changedVIPs[vip.Name] = true
+		w.vips[vip.Name], w.places[vip.Name] = vip, place
+	}
+}
+
+func (w *wanted) unwant(name string) {
+	w.changedVIPs[name] = true
+	delete(w.vips, name)
+	delete(w.places, name)
 }
 
 // count keeps how many want something.

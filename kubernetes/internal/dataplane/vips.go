@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	core "k8s.io/api/core/v1"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -101,6 +103,33 @@ func VIP(vip *service.VIP, here *service.Here) *quiver.Vip {
 		made.Backends = append(made.Backends, one)
 	}
 	return made
+}
+
+// Elsewhere is a VIP as it is under another name at another place, to which the host leads who asks at the first one.
+func Elsewhere(vip *quiver.Vip, name string, at netip.AddrPort) *quiver.Vip {
+	made := proto.CloneOf(vip)
+	made.Name, made.Address, made.Port = name, at.Addr().String(), uint32(at.Port())
+	if made.SourceNatAddress == made.Address {
+		made.SourceNatAddress = ""
+	}
+	for _, backend := range made.Backends {
+		if backend.Port = cmp.Or(backend.Port, vip.Port); backend.Port == made.Port {
+			backend.Port = 0
+		}
+	}
+	return made
+}
+
+// PlaceOf is where a VIP is asked; false: quiverd has told something that isn't one.
+func PlaceOf(vip *quiver.Vip) (place service.Place, is bool) {
+	address, err := netip.ParseAddr(vip.Address)
+	place = service.Place{Address: address, Protocol: core.ProtocolTCP, Port: uint16(vip.Port)}
+	for protocol, number := range protocols {
+		if number == vip.Protocol {
+			place.Protocol = protocol
+		}
+	}
+	return place, err == nil
 }
 
 // VIPName is what a VIP is called in the dataplane: readable, unique, and the same every time.

@@ -42,28 +42,48 @@ func (c *changes) tell() {
 // watch does so until the context ends. Where the kernel can't be listened to, whoever looks now and then sees it.
 func (c *changes) watch(ctx context.Context, log *slog.Logger) {
 	for what, listen := range map[string]func(context.Context) (func(), error){"devices": c.links, "routes": c.routes, "nftables": c.rules} {
-		follow, err := listen(ctx)
-		go func() {
-			for ctx.Err() == nil {
-				if err == nil {
-					follow()
-					err = fmt.Errorf("the kernel tells nothing any more")
-				}
-				if ctx.Err() != nil {
-					return
-				}
-				log.Warn("changes are seen after half a minute", "of", what, "why", err)
-				select {
-				case <-ctx.Done():
-				case <-time.After(resync):
-				}
-				if follow, err = listen(ctx); err == nil {
-					// In between something may have happened.
-					c.tell()
-				}
-			}
-		}()
+		watch(ctx, what, listen, c.tell, log)
 	}
+}
+
+// watch follows one thing until the context ends, again and again if that ends before.
+func watch(ctx context.Context, what string, listen func(context.Context) (follow func(), err error), tell func(), log *slog.Logger) {
+	follow, err := listen(ctx)
+	go func() {
+		for ctx.Err() == nil {
+			if err == nil {
+				follow()
+				err = fmt.Errorf("the kernel tells nothing any more")
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			log.Warn("changes are seen after half a minute", "of", what, "why", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(resync):
+			}
+			if follow, err = listen(ctx); err == nil {
+				// In between something may have happened.
+				tell()
+			}
+		}
+	}()
+}
+
+// WatchAddresses tells of addresses of the host's that come and go, until the context ends.
+func WatchAddresses(ctx context.Context, tell func(), log *slog.Logger) {
+	watch(ctx, "addresses", func(ctx context.Context) (func(), error) {
+		updates := make(chan netlink.AddrUpdate)
+		if err := netlink.AddrSubscribe(updates, ctx.Done()); err != nil {
+			return nil, err
+		}
+		return func() {
+			for range updates {
+				tell()
+			}
+		}, nil
+	}, tell, log)
 }
 
 // links follows devices.

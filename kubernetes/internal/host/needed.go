@@ -36,6 +36,8 @@ const (
 type Needed struct {
 	// Server is the host of the API server, by address or name.
 	Server string
+	// Port is where it is asked there.
+	Port uint16
 	// Resolvers is the file that names the host's: see ResolversFile.
 	Resolvers string
 	// Log is told of what can't be found out.

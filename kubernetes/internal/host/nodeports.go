@@ -21,6 +21,8 @@ const (
 	// tableName is the table of nftables by which ports of the node lead somewhere: "inet quiver-services".
 	tableName = "quiver-services"
 	setName   = "ports"
+	// Of ports of single addresses, and where each leads; one for each family.
+	externalMap = "external"
 	// Where the concatenation of protocol and port begins: registers of four bytes.
 	concatenated = unix.NFT_REG32_00
 )
@@ -35,6 +37,10 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 //
 //	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto . th dport @ports dnat ip to 10.244.1.254
 //
+// before that, where it is asked at ports of single addresses,
+//
+//	meta nfproto ipv4 fib daddr type local dnat ip to 10.244.1.254 : ip daddr . meta l4proto . th dport map @external4
+//
 // and for each host port, at all addresses or at one:
 //
 //	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
@@ -44,8 +50,8 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 // is: whoever makes pods may write any there.
 type nodePorts struct {
 	table kept
-	// Host ports that were brought last.
-	pods []service.HostPort
+	// Ports that were brought last which lead to a place of their own: host ports, and those of single addresses.
+	own []service.HostPort
 	// Those that have come or gone, and whose senders the kernel may still remember from before.
 	remembered map[service.HostPort]bool
 }
@@ -54,16 +60,22 @@ type nodePorts struct {
 type ports struct {
 	services []service.NodePort
 	sources  []netip.Addr
+	external []service.ExternalPort
 	pods     []service.HostPort
 }
 
 func portsOf(lead *service.Lead) *ports {
-	p := &ports{services: slices.Clone(lead.NodePorts), sources: slices.Clone(lead.Sources), pods: slices.Clone(lead.HostPorts)}
-	if len(p.services) == 0 || len(p.sources) == 0 {
-		p.services, p.sources = nil, nil
+	p := &ports{
+		services: slices.Clone(lead.NodePorts), sources: slices.Clone(lead.Sources), external: slices.Clone(lead.ExternalPorts), pods: slices.Clone(lead.HostPorts),
+	}
+	if len(p.services)+len(p.external) == 0 || len(p.sources) == 0 {
+		p.services, p.sources, p.external = nil, nil, nil
 	}
 	slices.SortFunc(p.services, func(a, b service.NodePort) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	})
+	slices.SortFunc(p.external, func(a, b service.ExternalPort) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 	})
 	slices.SortFunc(p.pods, func(a, b service.HostPort) int {
 		// One address goes before all.
@@ -72,34 +84,42 @@ func portsOf(lead *service.Lead) *ports {
 	return p
 }
 
-func (p *ports) empty() bool { return len(p.services)+len(p.pods) == 0 }
+func (p *ports) empty() bool { return len(p.services)+len(p.external)+len(p.pods) == 0 }
 
 func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	wanted := portsOf(lead)
 	if err := n.table.bring(wanted, all); err != nil {
 		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	n.changed(wanted.pods)
+	own := wanted.pods
+	for _, port := range wanted.external {
+		own = append(slices.Clip(own), service.HostPort(port))
+	}
+	n.changed(own)
 	return n.forget()
 }
 
 // changed notes what has to be forgotten as the ports become these.
 func (n *nodePorts) changed(after []service.HostPort) {
-	for _, port := range slices.Concat(n.pods, after) {
-		if port.Protocol == core.ProtocolUDP && !(slices.Contains(n.pods, port) && slices.Contains(after, port)) {
+	stays := map[service.HostPort]int{}
+	for _, port := range slices.Concat(n.own, after) {
+		stays[port]++
+	}
+	for port, times := range stays {
+		if port.Protocol == core.ProtocolUDP && times == 1 {
 			if n.remembered == nil {
 				n.remembered = map[service.HostPort]bool{}
 			}
 			n.remembered[port] = true
 		}
 	}
-	n.pods = after
+	n.own = after
 }
 
 // deleteConnections is how the kernel forgets; a variable so that tests can have it fail.
 var deleteConnections = netlink.ConntrackDeleteFilters
 
-// forget ends what the kernel knows of datagrams to host ports that have come or gone: else a client that goes on sending would go on reaching
+// forget ends what the kernel knows of datagrams to such ports that have come or gone: else a client that goes on sending would go on reaching
 // nobody, or a pod that isn't there any more. What fails is the next time's.
 func (n *nodePorts) forget() (failed error) {
 	for port := range n.remembered {
@@ -116,7 +136,7 @@ func (n *nodePorts) forget() (failed error) {
 			_, err = deleteConnections(netlink.ConntrackTable, family, filter)
 		}
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to host port %s: %w", port.Place, err))
+			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to port %s of this node: %w", port.Place, err))
 			continue
 		}
 		delete(n.remembered, port)
@@ -127,9 +147,13 @@ func (n *nodePorts) forget() (failed error) {
 func (p *ports) filled() *filled {
 	chains := map[string]int{}
 	for _, name := range chainNames {
-		chains[name] = len(p.sources) + len(p.pods)
+		chains[name] = 2*len(p.sources) + len(p.pods)
 	}
-	return &filled{tableName, chains, map[string]int{setName: len(p.services)}}
+	sets := map[string]int{setName: len(p.services)}
+	for _, v4 := range []bool{true, false} {
+		sets[familySet(externalMap, v4)] = len(p.externalElements(v4))
+	}
+	return &filled{tableName, chains, sets}
 }
 
 // withdrawNodePorts takes the table away, if there is one.
@@ -150,11 +174,24 @@ func (p *ports) fill(connection *nftables.Conn, table *nftables.Table) error {
 	if err := addSet(connection, set, elements); err != nil {
 		return err
 	}
+	external := map[bool]*nftables.Set{}
+	for _, v4 := range []bool{true, false} {
+		external[v4] = &nftables.Set{
+			Table: table, Name: familySet(externalMap, v4), IsMap: true, Concatenation: true, DataType: nftables.TypeInetService,
+			KeyType: nftables.MustConcatSetType(ofAddresses(v4), nftables.TypeInetProto, nftables.TypeInetService),
+		}
+		if err := addSet(connection, external[v4], p.externalElements(v4)); err != nil {
+			return err
+		}
+	}
 	for _, chain := range []*nftables.Chain{
 		{Name: chainNames[0], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest},
 		{Name: chainNames[1], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest},
 	} {
 		connection.AddChain(chain)
+		for _, source := range p.sources {
+			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toExternal(external[source.Is4()], source)})
+		}
 		for _, source := range p.sources {
 			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toService(set, source)})
 		}
@@ -163,6 +200,37 @@ func (p *ports) fill(connection *nftables.Conn, table *nftables.Table) error {
 		}
 	}
 	return nil
+}
+
+// externalElements are ports of a family's single addresses, and those of the source address that they lead to.
+func (p *ports) externalElements(v4 bool) (elements []nftables.SetElement) {
+	for _, port := range p.external {
+		if port.Address.Is4() != v4 {
+			continue
+		}
+		key := append(port.Address.AsSlice(), protocolNumbers[port.Protocol], 0, 0, 0)
+		key = append(binary.BigEndian.AppendUint16(key, port.Port), 0, 0)
+		elements = append(elements, nftables.SetElement{Key: key, Val: binary.BigEndian.AppendUint16(nil, port.To.Port())})
+	}
+	return elements
+}
+
+// toExternal is the second rule above.
+func toExternal(ports *nftables.Set, source netip.Addr) []expr.Any {
+	family, address := familyOf(source), destination(source.Is4())
+	address.DestRegister = concatenated
+	// Registers of four bytes, behind the address.
+	behind := concatenated + address.Len/4
+	return slices.Concat(
+		ofFamily(family), ownAddress(),
+		[]expr.Any{
+			address,
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: behind},
+			&expr.Payload{DestRegister: behind + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+			&expr.Lookup{SourceRegister: concatenated, SetName: ports.Name, SetID: ports.ID, DestRegister: 2, IsDestRegSet: true},
+			&expr.Immediate{Register: 1, Data: source.AsSlice()},
+			&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: 1, RegProtoMin: 2, Specified: true},
+		})
 }
 
 // toService is the first rule above.

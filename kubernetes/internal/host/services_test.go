@@ -303,6 +303,19 @@ func TestDatagramsFollowWhoHasThePort(t *testing.T) {
 		}
 		got(pod, "for "+pod.LocalAddr().String())
 	}
+	// A Service is asked there now.
+	source, err := net.ListenPacket("udp", "10.244.1.254:1024")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	external := service.ExternalPort{
+		Place: service.Place{Address: netip.MustParseAddr("192.168.7.1"), Protocol: core.ProtocolUDP, Port: 5353}, To: netip.MustParseAddrPort("10.244.1.254:1024"),
+	}
+	if err := services.Bring(service.Lead{ExternalPorts: []service.ExternalPort{external}, Sources: []netip.Addr{external.To.Addr()}}, false); err != nil {
+		t.Fatal(err)
+	}
+	got(source, "for the Service")
 	if err := services.Bring(service.Lead{}, false); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,23 @@ type HostPort struct {
 	To netip.AddrPort
 }
 
+// Covers tells whether it leads away who asks at a place of the node's own.
+func (p HostPort) Covers(place Place) bool {
+	at := p.Place
+	if at.Address == Unspecified(place.Address.Is4()) {
+		at.Address = place.Address
+	}
+	return at == place
+}
+
+// Unspecified is a family's address that stands for all of them.
+func Unspecified(v4 bool) netip.Addr {
+	if v4 {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
 // OfPod works out what a node does for a pod that has ports of the node. The host leads whoever asks from elsewhere, or from the host itself;
 // pods of this node are answered before they reach the host, since answers wouldn't come by there.
 func OfPod(pod *Pod, here *Here) Set {
@@ -57,10 +74,7 @@ func OfPod(pod *Pod, here *Here) Set {
 		for _, address := range pod.Addresses {
 			node := port.Node
 			if !node.IsValid() {
-				node = netip.IPv6Unspecified()
-				if address.Is4() {
-					node = netip.IPv4Unspecified()
-				}
+				node = Unspecified(address.Is4())
 			}
 			if node.Is4() != address.Is4() {
 				continue

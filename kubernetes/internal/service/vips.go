@@ -34,12 +34,16 @@ type Here struct {
 	Addresses []netip.Addr
 	// Kernel are all that its kernel has, but for loopback ones: those at which it leads somewhere what is sent to them.
 	Kernel []netip.Addr
-	// Nodes are the addresses of all nodes: what else is asked there must get there.
+	// Own are those among Addresses that its kernel has: there it may lead somewhere single ports.
+	Own []netip.Addr
+	// Nodes are the addresses that node objects tell, of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
 	// Needed are others that this node itself can't do without, by what they are. Resolvers are needed as well, but a load balancer, whom its operator
 	// trusts, may have led them into the cluster.
 	Needed    map[netip.Addr]string
 	Resolvers map[netip.Addr]bool
+	// ServerPort is where the API server is asked, at its addresses.
+	ServerPort uint16
 	// Ranges of its pods' addresses, and Pods those of all nodes.
 	Ranges, Pods []netip.Prefix
 	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
@@ -106,6 +110,8 @@ type VIP struct {
 	// Assigned: the API server or a load balancer has given the Service this place, a cluster address, a node port or an ingress address, so that it
 	// isn't somebody else's by age: not for being named in externalIPs, and not for an endpoint that somebody says listens there.
 	Assigned bool
+	// External: the address is the node's own, and the host leads who asks there from elsewhere (ExternalPort). Pods of the node are answered there itself.
+	External bool
 	// Backends, ordered; none twice.
 	Backends []Backend
 	// Reject: clients are told where there are no backends, since nobody in the cluster serves it.
@@ -125,6 +131,15 @@ type NodePort struct {
 	Port     uint16
 }
 
+// ExternalPort is a port of one of the node's own addresses at which a Service is asked, as it says (externalIPs, loadBalancer.ingress): the host leads it
+// to another port, of the source address.
+type ExternalPort struct {
+	// Place is the node's.
+	Place
+	// To is the source address, and a port that is nobody else's there.
+	To netip.AddrPort
+}
+
 // Lead is what the node's kernel has to do: it leads packets to quiverd.
 type Lead struct {
 	// Addresses of VIPs.
@@ -133,6 +148,8 @@ type Lead struct {
 	NodePorts []NodePort
 	Sources   []netip.Addr
 	HostPorts []HostPort
+	// ExternalPorts go before both.
+	ExternalPorts []ExternalPort
 }
 
 // Set is all that a node does for one Service, or one pod.
@@ -244,13 +261,19 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		if other.Is4() != address.Is4() {
 			continue
 		}
+		place := Place{other, protocol, uint16(port.Port)}
+		whose, own := here.whose(through, place.Port), slices.Contains(here.Own, other)
 		restricted := draft
-		restricted.Sources, restricted.Assigned = through.sources, through.balanced
-		if !s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside) {
+		restricted.Sources, restricted.Assigned, restricted.External = through.sources, through.balanced, own && whose == ""
+		if !s.add(restricted, place, outside) {
 			continue
 		}
-		if whose := here.whose(through); whose != "" {
+		if whose != "" {
 			s.problem("%s is %s: only pods are answered there", other, whose)
+			continue
+		}
+		// Another node answers at its own addresses itself.
+		if own || here.Nodes[other] {
 			continue
 		}
 		s.Addresses = append(s.Addresses, other)
@@ -326,13 +349,19 @@ type way struct {
 	balanced bool
 }
 
-// whose is what else an address is, so that the host must go on reaching that there; empty: nothing.
-func (h *Here) whose(through way) string {
-	if h.Nodes[through.address] {
-		return "the address of a node"
-	}
-	if h.Resolvers[through.address] && !through.balanced {
+// whose is what else an address is, so that the host must go on reaching that there; empty: nothing, or a node's, which answers at its other ports nevertheless.
+func (h *Here) whose(through way, port uint16) string {
+	own := slices.Contains(h.Own, through.address)
+	switch {
+	case h.Resolvers[through.address] && !through.balanced:
 		return "a resolver of this node"
+	// Where the API server is this node's, only the port is lost that is led away.
+	case own && (port != h.ServerPort || h.Needed[through.address] == ""):
+		return ""
+	case !own && slices.Contains(h.Addresses, through.address):
+		return "an address of this node by its object, which its kernel hasn't"
+	case !own && h.Nodes[through.address]:
+		return ""
 	}
 	return h.Needed[through.address]
 }

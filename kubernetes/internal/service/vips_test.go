@@ -16,6 +16,7 @@ import (
 var here = Here{
 	Name: "n1", Zone: "z1",
 	Addresses: []netip.Addr{netip.MustParseAddr("192.168.7.1"), netip.MustParseAddr("fd00:7::1")},
+	Own:       []netip.Addr{netip.MustParseAddr("192.168.7.1"), netip.MustParseAddr("fd00:7::1")},
 	Nodes:     map[netip.Addr]bool{netip.MustParseAddr("192.168.7.1"): true, netip.MustParseAddr("fd00:7::1"): true, netip.MustParseAddr("192.168.7.2"): true},
 	Ranges:    []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")},
 	Sources:   []netip.Addr{netip.MustParseAddr("10.244.1.254"), netip.MustParseAddr("fd00:1::fe")},
@@ -215,7 +216,7 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 		if got := worded(set); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s", c.more, strings.Join(got, "\n"))
 		}
-		// A node's own address stays one, of whomever.
+		// Another node answers at its own address itself.
 		if got := fmt.Sprint(set.Addresses, set.NodePorts); got != "[10.96.0.1 203.0.113.1 203.0.113.9] [{TCP 30080}]" {
 			t.Errorf("the host leads here %s", got)
 		}
@@ -231,9 +232,7 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 		if set.HealthPort != 32000 || set.Near != 1 {
 			t.Errorf("health checks at port %d tell of %d", set.HealthPort, set.Near)
 		}
-		want = []string{
-			"2001:db8::1 is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)", "192.168.7.2 is the address of a node: only pods are answered there",
-		}
+		want = []string{"2001:db8::1 is of a family of which the Service has no cluster address: nobody is asked there (spec.ipFamilies)"}
 		if !slices.Equal(set.Problems, want) {
 			t.Errorf("told %q", set.Problems)
 		}
@@ -242,6 +241,54 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 	far := slicesOf(t, slice4+one("10.244.2.2", ", nodeName: n2"))
 	if got := worded(Of(serviceOf(t, fmt.Sprintf(spec, "  externalTrafficPolicy: Local")), far, &here)); got[1] != "203.0.113.1:80 TCP:" || got[0] != "10.96.0.1:80 TCP: 10.244.2.2:8080" {
 		t.Errorf("%q", got)
+	}
+}
+
+// At an address that the node itself has, single ports are led to the Service: the address stays the node's.
+func TestAServiceIsAskedAtSinglePortsOfANodesOwnAddress(t *testing.T) {
+	node := here
+	node.Own = append(slices.Clone(here.Own), netip.MustParseAddr("203.0.113.9"))
+	node.Addresses = append(slices.Clone(node.Own), netip.MustParseAddr("198.51.100.1"))
+	node.Nodes = map[netip.Addr]bool{netip.MustParseAddr("192.168.7.1"): true, netip.MustParseAddr("198.51.100.1"): true, netip.MustParseAddr("192.168.7.2"): true}
+	node.Needed, node.ServerPort = map[netip.Addr]string{netip.MustParseAddr("192.168.7.1"): "an address of the API server"}, 6443
+	node.Resolvers = map[netip.Addr]bool{netip.MustParseAddr("fd00:7::1"): true}
+	const spec = `
+spec:
+  type: LoadBalancer
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1, "fd00:96::1"]
+  ports: [{port: 80}, {name: api, port: 6443}]
+  externalTrafficPolicy: Local
+  externalIPs: [%s]
+  loadBalancerSourceRanges: [198.51.100.0/24, "2001:db8::/32"]
+status: {loadBalancer: {ingress: [%s]}}
+`
+	for _, c := range []struct{ external, ingress, led, told string }{
+		{"192.168.7.1", "", "192.168.7.1:80 TCP from []", "192.168.7.1 is an address of the API server: only pods are answered there"},
+		{"", "{ip: 203.0.113.9}", "203.0.113.9:80 TCP from [198.51.100.0/24], 203.0.113.9:6443 TCP from [198.51.100.0/24]", ""},
+		{"\"fd00:7::1\"", "", "", "fd00:7::1 is a resolver of this node: only pods are answered there"},
+		{"", "{ip: \"fd00:7::1\"}", "[fd00:7::1]:80 TCP from [2001:db8::/32], [fd00:7::1]:6443 TCP from [2001:db8::/32]", ""},
+		{"198.51.100.1", "", "", "198.51.100.1 is an address of this node by its object, which its kernel hasn't: only pods are answered there"},
+		// Another node answers there.
+		{"192.168.7.2", "", "", ""},
+	} {
+		set := Of(serviceOf(t, fmt.Sprintf(spec, c.external, c.ingress)), slicesOf(t, slice4+one("10.244.1.2", ", nodeName: n1")+one("10.244.2.2", ", nodeName: n2")), &node)
+		var led []string
+		for _, vip := range set.VIPs {
+			if vip.External {
+				led = append(led, fmt.Sprintf("%s from %v", vip.Place, vip.Sources))
+			}
+			// Of the port without a name, pods of the node alone answer who asks from outside.
+			if vip.External && vip.PortOf == "80" && vip.Address.Is4() && fmt.Sprint(vip.Backends) != "[{10.244.1.2 8080 false}]" {
+				t.Errorf("%s is answered by %v", vip.Place, vip.Backends)
+			}
+		}
+		if got := strings.Join(led, ", "); got != c.led || strings.Join(set.Problems, "; ") != c.told {
+			t.Errorf("%s, %s: led %s; told %q", c.external, c.ingress, got, set.Problems)
+		}
+		if got := fmt.Sprint(set.Addresses); got != "[10.96.0.1 fd00:96::1]" {
+			t.Errorf("%s, %s: the host has ways to %s", c.external, c.ingress, got)
+		}
 	}
 }
 
