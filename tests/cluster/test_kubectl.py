@@ -77,6 +77,35 @@ def test_what_pods_send_out_of_the_cluster_has_their_nodes_address(cluster):
     nothing_left(cluster, before)
 
 
+def test_settings_change_while_pods_talk(cluster):
+    """What pods send out of the cluster keeps their own addresses, and has their nodes' again: nothing is replaced, and no ping is lost."""
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    names = [cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes]
+    restarts = [cluster.quiver.restarts(node) for node in cluster.nodes]
+    ways = [(prefix, via) for node in cluster.nodes for prefix, via in zip(cluster.ranges(node), node.addresses, strict=True)]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(outside(cluster))
+        # The network outside leads to pods, for once. (With the address of its device, it is gone.)
+        for prefix, via in ways:
+            run("ip", "-n", cluster.switch, "route", "add", prefix, "via", via)
+            stack.callback(run, "ip", "-n", cluster.switch, "route", "del", prefix, check=False)
+        of = stack.enter_context(pods(cluster, server("a", n1), server("c", n2)))
+        places = [(pod, address) for pod in "ac" for address in OUTSIDE] + [("a", address) for address in of["c"]]
+        pings = [stack.enter_context(pinging(cluster, *place)) for place in places]
+        for word, expected in (("none", [*of["a"], *of["c"]]), ("both", [*n1.addresses, *n2.addresses])):
+            cluster.quiver.set(natOutgoing=word)
+            now = lambda: [fetch(cluster, pod, address, OUTSIDE_PORT) for pod in "ac" for address in OUTSIDE]
+            # (Kubelet looks at what it has mounted once a minute.)
+            eventually(lambda now=now, expected=expected: now() == expected, now, timeout=2 * HANGS)
+        for ping in pings:
+            ping.goes_on()
+            assert ping.lost() == 0, ping.summary()
+    assert names == [cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes]
+    assert restarts == [cluster.quiver.restarts(node) for node in cluster.nodes]
+    nothing_left(cluster, before)
+
+
 def test_explain_says_who_is_behind_a_service_and_what_policies_say(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)

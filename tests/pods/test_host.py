@@ -27,13 +27,7 @@ def test_host_neighbour_and_pods_reach_each_other(host_node, host):
         for address in to:
             assert iperf((client, server), "-n", "20M", to=address)["end"]["sum_received"]["bytes"] > 10_000_000
     # Others see pods under the pods' own addresses.
-    for own, address in zip(theirs, NEIGHBOUR, strict=True):
-        with host.neighbour.entered():
-            server = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
-        with server:
-            server.settimeout(HANGS)
-            with pod.start("bash", "-c", f"exec 3<>/dev/tcp/{address}/{server.getsockname()[1]}"):
-                assert server.accept()[1][0] == own
+    assert [seen(host, pod, family) for family in range(2)] == [*theirs]
 
 
 def test_an_address_that_no_pod_has_is_unreachable(host_node, host):
@@ -54,6 +48,62 @@ def test_the_way_to_the_host_outlives_agent_and_quiverd(host_node, host):
     for there in (*HOST, *NEIGHBOUR):
         pod.must_ping(there)
     host.must_ping(address)
+
+
+def seen(host, pod, family):
+    """As whom the neighbour sees a pod that connects to it."""
+    address = NEIGHBOUR[family]
+    with host.neighbour.entered():
+        server = socket.create_server((address, 0), family=(socket.AF_INET, socket.AF_INET6)[family])
+    with server:
+        server.settimeout(HANGS)
+        with pod.start("bash", "-c", f"exec 3<>/dev/tcp/{address}/{server.getsockname()[1]}"):
+            return server.accept()[1][0]
+
+
+def test_settings_change_while_pods_talk(host_node, host):
+    """Nothing is started anew: pings that go on all the while lose nothing."""
+    settings = host_node.directory / "agent.yaml"
+
+    def written(text):
+        # As a whole, as kubelet does.
+        new = settings.with_suffix(".new")
+        new.write_text(text)
+        new.rename(settings)
+
+    def becomes(*expected):
+        now = lambda: tuple(seen(host, pod, family) for family in range(2))
+        eventually(lambda: now() == expected, lambda: f"{now()}\n{host_node.log()}")
+
+    host_node.kill_agent()
+    host_node.options = ("--settings", settings)
+    written("{natOutgoing: none}")
+    host_node.start_agent()
+    pod = host_node.pod("a")
+    own = addresses(host_node.add(pod))
+    becomes(*own)
+    with pod.pinging(NEIGHBOUR[0]), pod.pinging(NEIGHBOUR[1]), host.neighbour.pinging(own[0]):
+        for word, expected in (
+            ("both", HOST),
+            ("ipv6", (own[0], HOST[1])),
+            ("none", own),
+            ("both", HOST),
+        ):
+            written(f"natOutgoing: {word}\n")
+            becomes(*expected)
+        # What isn't understood leaves all as it is.
+        written("natOutgoing: none\nmemifFallback: tun\n")
+        eventually(lambda: 'memifFallback: \\"tun\\" is not known' in host_node.log(), host_node.log)
+        becomes(*HOST)
+        # Of pods to come.
+        asks = {"quiver.io/allowedSourcePrefixes": '["10.99.0.1"]'}
+        written("allowedSourcePrefixes: []\nnatOutgoing: both\n")
+        eventually(lambda: "allowedSourcePrefixes=[]" in host_node.log(), host_node.log)
+        refused = host_node.cni("add", host_node.pod("b"), asks, check=False)
+        assert refused.returncode != 0 and "10.99.0.1" in refused.stdout + refused.stderr, refused
+        written("allowedSourcePrefixes: [10.99.0.0/16]\nnatOutgoing: both\n")
+        eventually(lambda: "allowedSourcePrefixes=[10.99.0.0/16]" in host_node.log(), host_node.log)
+        host_node.add(host_node.pod("c"), asks)
 
 
 def test_uninstalling_leaves_the_host_as_it_was(host_node, host):

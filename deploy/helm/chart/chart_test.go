@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -189,38 +191,69 @@ func TestHostPortsAreAskedForWhereTheyAreServed(t *testing.T) {
 	}
 }
 
-func TestFamiliesOfNatOutgoingAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
-	for _, value := range []any{"both", "ipv4", "ipv6", "none", true, false} {
-		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"natOutgoing": value}})).Spec.Template.Spec.Containers[1]
-		if want := fmt.Sprintf("--nat-outgoing=%v", value); !slices.Contains(agent.Command, want) {
-			t.Errorf("%q lacks %s", agent.Command, want)
+// settings are those that agents follow, by what a chart with these values makes of it.
+func settings(t *testing.T, agent map[string]any) map[string]any {
+	t.Helper()
+	for _, object := range objects(t, render(t, map[string]any{"agent": agent})) {
+		if found, is := object.(*core.ConfigMap); is && found.Name == "quiver-agent" {
+			read := map[string]any{}
+			if err := yaml.UnmarshalStrict([]byte(found.Data["agent.yaml"]), &read); err != nil {
+				t.Fatal(err)
+			}
+			return read
 		}
 	}
-	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"natOutgoing": "v4"}}); err == nil || !strings.Contains(err.Error(), "agent.natOutgoing: v4") {
-		t.Errorf("%v", err)
+	t.Fatal("there are none")
+	return nil
+}
+
+func TestSettingsThatAgentsFollowDontReplacePods(t *testing.T) {
+	template := func(agent map[string]any) core.PodTemplateSpec {
+		return daemons(t, render(t, map[string]any{"agent": agent})).Spec.Template
+	}
+	live := map[string]any{"natOutgoing": "ipv4", "keepSessions": true, "memifFallback": "drop", "allowedSourcePrefixes": []any{"172.16.0.0/16", "fd01::7"}}
+	pod := template(map[string]any{})
+	if !reflect.DeepEqual(pod, template(live)) || reflect.DeepEqual(pod, template(map[string]any{"mtu": 1400})) {
+		t.Error("pods would be replaced, or wouldn't be where they must")
+	}
+	if got, want := fmt.Sprint(settings(t, live)), "map[allowedSourcePrefixes:[172.16.0.0/16 fd01::7] keepSessions:true memifFallback:drop natOutgoing:ipv4]"; got != want {
+		t.Error(got)
+	}
+	// Values of an older chart, or of somebody who has taken one away.
+	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil}
+	for _, agent := range []map[string]any{{}, without} {
+		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false memifFallback:eth0 natOutgoing:both]"; got != want {
+			t.Error(got)
+		}
+	}
+	agent := pod.Spec.Containers[1]
+	file, _ := strings.CutPrefix(agent.Command[slices.IndexFunc(agent.Command, func(word string) bool { return strings.HasPrefix(word, "--settings=") })], "--settings=")
+	at := slices.IndexFunc(agent.VolumeMounts, func(mount core.VolumeMount) bool { return mount.MountPath == filepath.Dir(file) && mount.SubPath == "" })
+	if at < 0 || filepath.Base(file) != "agent.yaml" {
+		t.Fatalf("%q, %+v", file, agent.VolumeMounts)
+	}
+	if volume := slices.IndexFunc(pod.Spec.Volumes, func(volume core.Volume) bool { return volume.Name == agent.VolumeMounts[at].Name }); pod.Spec.Volumes[volume].ConfigMap.Name != "quiver-agent" {
+		t.Errorf("%+v", pod.Spec.Volumes[volume])
 	}
 }
 
-func TestTheFallbackOfMemifsIsToldToAgentsThatShallHaveAnother(t *testing.T) {
-	for value, want := range map[any]bool{"eth0": false, "drop": true, nil: false} {
-		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"memifFallback": value}})).Spec.Template.Spec.Containers[1]
-		if got := slices.Contains(agent.Command, "--memif-fallback=drop"); got != want {
-			t.Errorf("%v: %q", value, agent.Command)
+func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
+	for _, value := range []any{"both", "ipv4", "ipv6", "none", true, false} {
+		if got := settings(t, map[string]any{"natOutgoing": value})["natOutgoing"]; got != value {
+			t.Errorf("%v: %v", value, got)
 		}
 	}
-	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"memifFallback": "tun"}}); err == nil || !strings.Contains(err.Error(), "agent.memifFallback: tun") {
-		t.Errorf("%v", err)
+	for key, value := range map[string]string{"natOutgoing": "v4", "memifFallback": "tun"} {
+		if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{key: value}}); err == nil || !strings.Contains(err.Error(), "agent."+key+": "+value) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
 func TestAgentsAreToldFromWhatPodsMaySend(t *testing.T) {
-	for want, value := range map[string]any{
-		"": []any{}, "--allowed-source-prefixes=172.16.0.0/16,fd01::7": []any{"172.16.0.0/16", "fd01::7"}, "--allowed-source-prefixes=10.0.0.1": "10.0.0.1",
-	} {
-		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"allowedSourcePrefixes": value}})).Spec.Template.Spec.Containers[1]
-		at := slices.IndexFunc(agent.Command, func(word string) bool { return strings.HasPrefix(word, "--allowed-source-prefixes") })
-		if want == "" && at >= 0 || want != "" && (at < 0 || agent.Command[at] != want) {
-			t.Errorf("%v: %q", value, agent.Command)
+	for want, value := range map[string]any{"[]": []any{}, "[172.16.0.0/16 fd01::7]": []any{"172.16.0.0/16", "fd01::7"}, "[10.0.0.1]": "10.0.0.1"} {
+		if got := fmt.Sprint(settings(t, map[string]any{"allowedSourcePrefixes": value})["allowedSourcePrefixes"]); got != want {
+			t.Errorf("%v: %s", value, got)
 		}
 	}
 }

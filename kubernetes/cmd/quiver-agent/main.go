@@ -35,6 +35,7 @@ import (
 	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/policy"
 	"quiver/kubernetes/internal/report"
+	"quiver/kubernetes/internal/settings"
 )
 
 type options struct {
@@ -44,7 +45,7 @@ type options struct {
 	outgoing                                                         host.Families
 	mtu                                                              uint
 	overlay                                                          overlay.Settings
-	addresses                                                        string
+	addresses, live                                                  string
 	peers                                                            []pods.Node
 	plugins, networks, plugin, network, program, programState        string
 }
@@ -95,6 +96,7 @@ func main() {
 	})
 	o.outgoing = host.Families{V4: true, V6: true}
 	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
+	flag.StringVar(&o.live, "settings", "", "`file` that is followed while the agent runs: YAML of natOutgoing, keepSessions, memifFallback and allowedSourcePrefixes, each instead of its flag (empty: none)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -145,6 +147,13 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	defer unlock()
+	live := &settings.Follower{
+		File: o.live, Kept: filepath.Join(o.state, "settings.yaml"), Otherwise: settings.Settings{Outgoing: o.outgoing, KeepSessions: o.keep, Defaults: o.defaults}, Log: log,
+	}
+	begin, err := live.Begin()
+	if err != nil {
+		return fmt.Errorf("--settings: %w", err)
+	}
 	store, err := attachment.Open(filepath.Join(o.state, "attachments"))
 	if err != nil {
 		return err
@@ -162,12 +171,6 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	var needed *host.Needed
 	var rules *policy.Objects
 	var nodes host.Nodes
-	var outgoing *host.Outgoing
-	if o.outgoing.Any() && o.device != "" {
-		outgoing = &host.Outgoing{Families: o.outgoing}
-	} else if err := host.WithdrawOutgoing(); err != nil {
-		return fmt.Errorf("--nat-outgoing: %w", err)
-	}
 	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
 	if !o.standalone {
 		if o.node == "" {
@@ -202,11 +205,10 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{
+	server := agent.New(agent.Settings{
 		HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Last: address.Last(filepath.Join(o.state, "last.json")),
-		Services: objects != nil, KeepSessions: o.keep, Defaults: o.defaults, Teller: teller,
-	}
-	server := agent.New(settings, store, quiverd, source, log)
+		Services: objects != nil, KeepSessions: begin.KeepSessions, Defaults: begin.Defaults, Teller: teller,
+	}, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.
 		known, err := ranges()
@@ -245,10 +247,17 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go keeper.Run(ctx)
 		go rules.Report(ctx, log)
 	}
-	if err := reach(ctx, o, server, nodes, outgoing, registry, log); err != nil {
+	translate, err := reach(ctx, o, server, nodes, begin.Outgoing, registry, log)
+	if err != nil {
 		return err
 	}
 	go server.Run(ctx)
+	go live.Run(ctx, func(before, after settings.Settings) {
+		if after.Outgoing != before.Outgoing {
+			translate(after.Outgoing)
+		}
+		server.Set(ctx, after.KeepSessions, after.Defaults)
+	})
 	if cluster != nil {
 		go report.New(server.Attachments, quiverd, cluster, log).Run(ctx)
 	}

@@ -17,30 +17,40 @@ import (
 	"quiver/kubernetes/internal/pods"
 )
 
-// reach keeps the ways to other nodes' pods, and the host's translation of what leaves the cluster, until the context ends.
-func reach(ctx context.Context, o options, server *agent.Agent, nodes host.Nodes, outgoing *host.Outgoing, registry *prometheus.Registry, log *slog.Logger) error {
+// reach keeps the ways to other nodes' pods, and the host's translation of what leaves the cluster, of families that translate changes, until the context ends.
+func reach(ctx context.Context, o options, server *agent.Agent, nodes host.Nodes, of host.Families, registry *prometheus.Registry, log *slog.Logger) (translate func(host.Families), err error) {
 	if o.device == "" {
 		// Pods reach each other only. An agent before this one may have had more.
 		table, err := host.Open(host.NodeProtocol)
 		if err != nil {
-			return fmt.Errorf("--host-device: routes of the host: %w", err)
+			return nil, fmt.Errorf("--host-device: routes of the host: %w", err)
 		}
 		defer table.Close()
-		if err := errors.Join(table.Bring(nil), host.WithdrawOverlay()); err != nil {
-			return fmt.Errorf("--host-device: %w", err)
+		if err := errors.Join(table.Bring(nil), host.WithdrawOverlay(), host.WithdrawOutgoing()); err != nil {
+			return nil, fmt.Errorf("--host-device: %w", err)
 		}
 		_, err = server.SetPaths(dataplane.Paths{MTU: uint32(cmp.Or(o.mtu, host.LonelyMTU))})
-		return err
+		return func(host.Families) {}, err
 	}
+	if !of.Any() {
+		// At once: other nodes may not be known for long.
+		if err := host.WithdrawOutgoing(); err != nil {
+			return nil, fmt.Errorf("natOutgoing: %w", err)
+		}
+	}
+	outgoing := &host.Outgoing{Families: of}
 	follower := host.NewFollower(nodes, o.device, log)
 	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
 	follower.Tell = server.Follow
 	if err := follower.Figures(registry); err != nil {
-		return err
+		return nil, err
 	}
 	server.Following(follower)
 	go follower.Run(ctx)
-	return nil
+	return func(of host.Families) {
+		outgoing.Translate(of)
+		follower.Compare()
+	}, nil
 }
 
 // static are this node and others where there is no cluster.

@@ -94,7 +94,7 @@ func (a *Agent) read(ctx context.Context, id attachment.ID, pod pods.ID, request
 	if err != nil {
 		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	asked, err := annotation.Read(annotations, id.Interface, a.settings.Defaults)
+	asked, err := annotation.Read(annotations, id.Interface, a.defaults())
 	if err != nil {
 		var fault *annotation.Error
 		errors.As(err, &fault)

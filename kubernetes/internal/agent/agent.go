@@ -45,9 +45,9 @@ type Settings struct {
 	Last address.Last
 	// Services has pods' packets looked at for Services: an address of each range is kept for them.
 	Services bool
-	// KeepSessions has sessions go on that policies don't permit any more: what is new decides on new ones alone.
+	// KeepSessions has, to begin with, sessions go on that policies don't permit any more: what is new decides on new ones alone.
 	KeepSessions bool
-	// Defaults of pods whose annotations don't say otherwise.
+	// Defaults of pods whose annotations don't say otherwise, to begin with.
 	Defaults annotation.Defaults
 	// Teller tells owners of pods; nil: nobody.
 	Teller calls.Teller
@@ -122,6 +122,24 @@ type Agent struct {
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
 	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, left: map[netip.Addr]bool{}, patience: applyTime}
+}
+
+// Set has pods that come, and sessions, be treated so from now on. What pods have got they keep.
+func (a *Agent) Set(ctx context.Context, keepSessions bool, defaults annotation.Defaults) {
+	a.mutex.Lock()
+	changed := a.settings.KeepSessions != keepSessions
+	a.settings.KeepSessions, a.settings.Defaults = keepSessions, defaults
+	a.mutex.Unlock()
+	if changed {
+		_ = a.reconcile(ctx, "settings")
+	}
+}
+
+// defaults are those of pods that come now.
+func (a *Agent) defaults() annotation.Defaults {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.settings.Defaults
 }
 
 // Keeping tells who keeps Services, before Run.

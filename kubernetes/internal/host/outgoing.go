@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"quiver/kubernetes/internal/pods"
 )
@@ -27,9 +29,12 @@ const (
 // in a chain for what leaves; of both families, or of one. The sets hold all pods' ranges and all nodes' addresses. What is asked of a Service has got its backend's address
 // before it comes here; answers go back as their connections came.
 type Outgoing struct {
-	// Families for which it is done.
+	// Families for which it is done, to begin with: see Translate.
 	Families Families
+	mutex    sync.Mutex
 	table    kept
+	// There has been something to translate.
+	begun bool
 }
 
 // leaving says whose packets are translated, and for whom they aren't.
@@ -37,6 +42,9 @@ type leaving struct {
 	sources []netip.Prefix
 	// Ordered; none within another.
 	cluster []netip.Prefix
+	// Nothing is translated any more that begins. With the last rule that translates, the kernel would cease to do so for connections that there are, and
+	// with that to know them: one stays that nothing comes to.
+	stays bool
 }
 
 // leavingOf is what there is for a node beside others.
@@ -49,25 +57,41 @@ func leavingOf(self pods.Node, others []pods.Node, of Families) *leaving {
 			all = append(all, netip.PrefixFrom(address, address.BitLen()))
 		}
 	}
-	return &leaving{sources, disjoint(all)}
+	return &leaving{sources: sources, cluster: disjoint(all)}
+}
+
+// Translate has it done for these families from now on: the next Bring does so. Connections that there are stay as they are.
+func (o *Outgoing) Translate(families Families) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.Families = families
 }
 
 // Bring has the kernel do it for this node beside others, whatever may have happened to the table.
 func (o *Outgoing) Bring(self pods.Node, others []pods.Node) error {
-	if err := o.table.bring(leavingOf(self, others, o.Families), true); err != nil {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	wanted := leavingOf(self, others, o.Families)
+	o.begun = o.begun || !wanted.empty()
+	wanted.stays = o.begun && !o.Families.Any()
+	if err := o.table.bring(wanted, true); err != nil {
 		return fmt.Errorf("addresses of pods on their way out of the cluster, by nftables: %w (without it: --nat-outgoing=false)", err)
 	}
 	return nil
 }
 
-func (l *leaving) empty() bool { return len(l.sources) == 0 }
+func (l *leaving) empty() bool { return len(l.sources) == 0 && !l.stays }
 
 func (l *leaving) filled() *filled {
 	sets := map[string]int{}
 	for _, v4 := range []bool{true, false} {
 		sets[familySet(clusterSet, v4)] = len(intervals(l.cluster, v4))
 	}
-	return &filled{outgoingTable, map[string]int{outgoingChain: len(l.sources)}, sets}
+	rules := len(l.sources)
+	if l.stays {
+		rules++
+	}
+	return &filled{outgoingTable, map[string]int{outgoingChain: rules}, sets}
 }
 
 // WithdrawOutgoing takes the table away, if there is one.
@@ -84,6 +108,9 @@ func (l *leaving) fill(connection *nftables.Conn, table *nftables.Table) error {
 	chain := connection.AddChain(&nftables.Chain{
 		Name: outgoingChain, Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
+	if l.stays {
+		connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(ofFamily(unix.NFPROTO_UNSPEC), &expr.Masq{FullyRandom: true})})
+	}
 	for _, source := range l.sources {
 		connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: masqueraded(source, sets[source.Addr().Is4()])})
 	}

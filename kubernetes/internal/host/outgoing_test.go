@@ -75,8 +75,8 @@ func tells(t *testing.T, name string) {
 	})
 }
 
-// seenAs asks somebody from a namespace, by an address of its own, as whom it is seen. (Without goroutines of the dialer's: they would be elsewhere.)
-func seenAs(t *testing.T, name, from, to string) (seen string) {
+// connected is a connection from a namespace, by an address of its own. (Without goroutines of the dialer's: they would be elsewhere.)
+func connected(t *testing.T, name, from, to string, port int) (file *os.File) {
 	t.Helper()
 	in(t, name, func() {
 		address := func(text string, port int) unix.Sockaddr {
@@ -93,24 +93,54 @@ func seenAs(t *testing.T, name, from, to string) (seen string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := os.NewFile(uintptr(fd), to)
-		defer file.Close()
+		file = os.NewFile(uintptr(fd), to)
 		patience := unix.NsecToTimeval((20 * time.Second).Nanoseconds())
 		err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &patience), unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience),
 			unix.Bind(fd, address(from, 0)))
 		if err == nil {
-			err = unix.Connect(fd, address(to, 80))
+			err = unix.Connect(fd, address(to, port))
 		}
 		if err != nil {
+			file.Close()
 			t.Fatalf("%s to %s: %v", from, to, err)
 		}
-		text, err := io.ReadAll(file)
-		if err != nil {
-			t.Fatalf("%s to %s: %v", from, to, err)
-		}
-		seen = string(text)
 	})
-	return seen
+	return file
+}
+
+// seenAs asks somebody from a namespace, by an address of its own, as whom it is seen.
+func seenAs(t *testing.T, name, from, to string) string {
+	t.Helper()
+	file := connected(t, name, from, to, 80)
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatalf("%s to %s: %v", from, to, err)
+	}
+	return string(text)
+}
+
+// echoes has a namespace send everything back that it is sent.
+func echoes(t *testing.T, name string, port int) {
+	in(t, name, func() {
+		listener, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer connection.Close()
+					_, _ = io.Copy(connection, connection)
+				}()
+			}
+		}()
+	})
 }
 
 // A pod and the world, with a node in between. The world is also another node with a pod, and knows the way to pods.
@@ -211,6 +241,32 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 		expect(want)
 	}
 	outgoing = &Outgoing{Families: Families{V4: true, V6: true}}
+	bring(other)
+	// While it runs, it is told of others. Connections go on as they began, though the world has no way to the pod.
+	echoes(t, world, 81)
+	kept := connected(t, pod, "10.244.1.2", "203.0.113.9", 81)
+	defer kept.Close()
+	for _, c := range []struct {
+		of   Families
+		want map[string]string
+	}{
+		{Families{}, itself}, {Families{}, itself}, {Families{V4: true}, map[string]string{"203.0.113.9": "192.168.7.1", "2001:db8::9": "fd00:1::2"}},
+		{Families{V4: true, V6: true}, translated},
+	} {
+		outgoing.Translate(c.of)
+		bring(other)
+		expect(c.want)
+		nstest.IP(t, "-n", world, "route", "del", "10.244.1.0/24")
+		text := make([]byte, 4)
+		_, err := kept.WriteString("more")
+		if err == nil {
+			_, err = io.ReadFull(kept, text)
+		}
+		if err != nil || string(text) != "more" {
+			t.Fatalf("%v: %q came back, %v", c.of, text, err)
+		}
+		nstest.IP(t, "-n", world, "route", "add", "10.244.1.0/24", "via", "192.168.7.1")
+	}
 	// The other node goes.
 	bring()
 	expect(map[string]string{"10.244.2.5": "192.168.7.1", "fd00:2::5": "fd00:7::1", "192.168.7.2": "192.168.7.1"})

@@ -58,6 +58,11 @@ class Installation:
         self.kubectl("rollout", "restart", "daemonset/quiver")
         self.rolled_out()
 
+    def set(self, **settings):
+        """Has agents follow other settings, by the names of values: nothing is replaced."""
+        data = json.dumps({"data": {"agent.yaml": json.dumps(settings)}})
+        self.kubectl("patch", "configmap", "quiver-agent", "--patch", data)
+
     def uninstall(self):
         """Takes everything away again."""
         self.control.kubectl("apply", "-f", UNINSTALL)
@@ -121,6 +126,10 @@ class HelmInstallation(Installation):
     def update(self):
         """Replaces the pods by ones with another setting, one node after the other."""
         self.helm("upgrade", **{"cni.timeoutSeconds": 40})
+
+    def set(self, **settings):
+        """Has agents follow other settings, by the names of values: nothing is replaced."""
+        self.helm("upgrade", **{f"agent.{name}": value for name, value in settings.items()})
 
     def uninstall(self):
         """Takes everything away again."""

@@ -62,24 +62,7 @@ containers:
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
-      {{- if .Values.agent.keepSessions }}
-      - --keep-sessions
-      {{- end }}
-      {{- if not (has (toString .Values.agent.natOutgoing) (list "both" "ipv4" "ipv6" "none" "true" "false")) }}
-      {{- fail (printf "agent.natOutgoing: %v: take both, ipv4, ipv6 or none" .Values.agent.natOutgoing) }}
-      {{- end }}
-      - --nat-outgoing={{ .Values.agent.natOutgoing }}
-      {{- /* Values of an older chart haven't got it. */}}
-      {{- $fallback := "eth0" }}{{ if hasKey .Values.agent "memifFallback" }}{{ $fallback = .Values.agent.memifFallback }}{{ end }}
-      {{- if not (has $fallback (list "eth0" "drop")) }}
-      {{- fail (printf "agent.memifFallback: %v: take eth0 or drop" $fallback) }}
-      {{- end }}
-      {{- if ne $fallback "eth0" }}
-      - --memif-fallback={{ $fallback }}
-      {{- end }}
-      {{- with .Values.agent.allowedSourcePrefixes }}
-      - --allowed-source-prefixes={{ join "," . }}
-      {{- end }}
+      - --settings=/etc/quiver/agent.yaml
     env:
       - name: NODE_NAME
         valueFrom:
@@ -110,12 +93,14 @@ containers:
       - {name: state, mountPath: /var/lib/quiver}
       - {name: sockets, mountPath: /run/quiver}
       - {name: namespaces, mountPath: /run/netns, mountPropagation: HostToContainer, readOnly: true}
+      - {name: settings, mountPath: /etc/quiver, readOnly: true}
       - {name: api-server, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 volumes:
   {{- include "quiver.volumes" . | nindent 2 }}
   - {name: state, hostPath: {path: /var/lib/quiver, type: DirectoryOrCreate}}
   - {name: sockets, hostPath: {path: /run/quiver, type: DirectoryOrCreate}}
   - {name: namespaces, hostPath: {path: /run/netns, type: DirectoryOrCreate}}
+  - {name: settings, configMap: {name: quiver-agent}}
   - name: api-server
     projected:
       sources:
