@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from lab.laboratory import iperf
-from lab.process import eventually, tool
+from lab.process import HANGS, Process, eventually, tool
 from node import RANGES, addresses, echo
 
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
@@ -61,6 +61,33 @@ def test_a_pod_sends_from_its_own_addresses_only(node):
     assert sum(count for (node_, _), count in drops.items() if "reverse-path" in node_ or "rpf" in node_) == 5, drops
     assert int(node.daemon.counter(theirs, "tx_packets")) == int(before)
     a.must_ping(address)
+
+
+@pytest.mark.parametrize("layer", ["l3", "l2"])
+@pytest.mark.parametrize("family, foreign", [(0, "10.99.0.1"), (1, "fd99::1")], ids=["IPv4", "IPv6"])
+def test_a_memifs_application_sends_from_the_pods_addresses_only(node, family, foreign, layer):
+    a, b, c = (node.pod(role) for role in "abc")
+    own = addresses(node.add(a, {PORTS: "udp:5000", SPEC: json.dumps({"isl3": layer == "l3"})}))[family]
+    to, others = (addresses(node.add(pod))[family] for pod in (b, c))
+    memif = next(name for name in node.attached() if name.endswith("memif-eth0"))
+    tun = next(name for name in node.attached() if b.name in name)
+    received = lambda: int(node.daemon.counter(tun, "tx_packets"))
+    checked = lambda: {why: count for (check, why), count in node.daemon.drops_of(memif).items() if check == f"ip{'46'[family]}-rpf"}
+    way = ("--mode", "ip") if layer == "l3" else ("--destination-mac", node.daemon.interface(memif)["mac"])
+
+    def sending(source):
+        words = ("--source", source, "--destination", to, "--rate", 1000, "--seconds", 2 * HANGS)
+        return Process(tool("quiver-tgen"), "--tx", "@vpp/memif-eth0", "--tx-netns", a.name, *way, *words)
+
+    before = received()
+    for source, why in ((foreign, "no-route-back"), (others, "wrong-interface")):
+        with sending(source):
+            eventually(lambda why=why: checked().get(why, 0) >= 5, node.daemon.drops)
+    assert received() == before and len(checked()) == 2, node.daemon.drops()
+    dropped = checked()
+    with sending(own):
+        eventually(lambda: received() >= before + 5, node.daemon.drops)
+    assert checked() == dropped
 
 
 def test_a_pod_sends_from_the_sources_that_its_annotation_allows(node):

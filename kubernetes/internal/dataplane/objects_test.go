@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"quiver/kubernetes/internal/annotation"
+	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 )
 
@@ -63,6 +64,9 @@ func TestRoutesLeadToBothInterfacesOfThePodByPort(t *testing.T) {
 		for _, device := range config.Interfaces {
 			if got := strings.Join(device.AllowedSources, ","); got != "172.16.0.0/16,fd01::7/128" {
 				t.Errorf("%s may send from %s, too", device.Name, got)
+			}
+			if device.Rpf != quiver.ReversePathFilter_REVERSE_PATH_FILTER_STRICT {
+				t.Errorf("%s checks sources by %v", device.Name, device.Rpf)
 			}
 		}
 		if surplus := Without(Refs(config), Refs(config)); surplus != nil {
