@@ -136,7 +136,7 @@ def test_gc_takes_away_what_the_runtime_does_not_know(node):
 @pytest.mark.parametrize(
     "annotations, key, words",
     [
-        ({PORTS: "tcp:80,icmp:9"}, PORTS, "position 8"),
+        ({PORTS: "tcp:80,esp:9"}, PORTS, "position 8"),
         ({PORTS: "tcp:80", SPEC: '{"rx": 2,}'}, SPEC, "position 10"),
         ({PORTS: "tcp:80", SPEC: '{"rx": 99}'}, SPEC, "position 8: rx = 99"),
         ({PORTS: "tcp:80", SPEC: '{\n  "rx": 2,\n  "txqsz": 100\n}'}, SPEC, "line 3, column 12: txqsz = 100"),

@@ -125,7 +125,9 @@ func read(annotations map[string]string, name string, defaults Defaults) (*Pod, 
 	if err := pod.shape(annotations, name); err != nil {
 		return nil, err
 	}
-	pod.Memif, err = readMemif(annotations, defaults)
+	var without []string
+	pod.Memif, without, err = readMemif(annotations, defaults)
+	pod.Ignored = append(pod.Ignored, without...)
 	return pod, err
 }
 
@@ -163,43 +165,43 @@ func (p *Pod) shape(annotations map[string]string, name string) error {
 	return nil
 }
 
-// readMemif reads what memif is asked for; nil: none.
-func readMemif(annotations map[string]string, defaults Defaults) (*Memif, error) {
+// readMemif reads what memif is asked for; nil: none. What of that has no effect is told in words.
+func readMemif(annotations map[string]string, defaults Defaults) (_ *Memif, without []string, _ error) {
 	ports, list, err := in(annotations, memifPorts.all())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	shape, text, err := in(annotations, memifSpec.all())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if ports == "" {
 		if shape != "" {
-			return nil, &Error{Key: shape, Reason: "describes a memif that no annotation asks for",
+			return nil, nil, &Error{Key: shape, Reason: "describes a memif that no annotation asks for",
 				Remedy: fmt.Sprintf("add %s with the ports, such as \"tcp:4444-5555,udp:6081\"", memifPorts.calico)}
 		}
 		if found, _, _ := in(annotations, fallback.all()); found != "" {
-			return nil, &Error{Key: found, Reason: "is about a memif that no annotation asks for", Remedy: fmt.Sprintf("add %s with the ports", memifPorts.calico)}
+			return nil, nil, &Error{Key: found, Reason: "is about a memif that no annotation asks for", Remedy: fmt.Sprintf("add %s with the ports", memifPorts.calico)}
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
 	memif := &Memif{Spec: defaultSpec(false), Drops: defaults.MemifDrops}
-	if memif.Ports, err = readPorts(ports, list); err != nil {
-		return nil, err
+	if memif.Ports, without, err = readPorts(ports, list); err != nil {
+		return nil, nil, err
 	}
 	if shape != "" {
 		if memif.Spec, err = readSpec(shape, text, false); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	found, word, err := in(annotations, fallback.all())
 	if err != nil || found == "" {
-		return memif, err
+		return memif, without, err
 	}
 	if memif.Drops, err = ParseFallback(word); err != nil {
-		return nil, &Error{Key: found, Reason: err.Error(), Remedy: "give eth0 (which takes the memif's ports while no application is connected), or drop"}
+		return nil, nil, &Error{Key: found, Reason: err.Error(), Remedy: "give eth0 (which takes the memif's ports while no application is connected), or drop"}
 	}
-	return memif, nil
+	return memif, without, nil
 }
 
 // ParseFallback understands who takes the ports of a memif to which nobody is connected.

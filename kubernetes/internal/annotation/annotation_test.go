@@ -43,6 +43,7 @@ func TestWhatPodsAskFor(t *testing.T) {
 		{"a host stack that isn't wanted", map[string]string{"cni.projectcalico.org/vppVcl": "disable"}, Pod{Tun: plain}},
 		{"a memif", map[string]string{calicoPorts: "tcp:4444-20000,udp:6081"},
 			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 4444, 20000}, {"udp", 6081, 6081}}}}},
+		{"all protocols with ports", map[string]string{calicoPorts: "tcp:80,SCTP:80-90"}, Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 80, 80}, {"sctp", 80, 90}}}}},
 		{"a memif without fallback", map[string]string{calicoPorts: "tcp:1", "quiver.io/memifFallback": "drop"},
 			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 1, 1}}, Drops: true}}},
 		{"capitals and spaces", map[string]string{calicoPorts: " TCP:80, Udp:0-65535 "},
@@ -76,7 +77,10 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"no colon", map[string]string{calicoPorts: "tcp:1,udp"}, calicoPorts, 7, "colon"},
 		{"empty", map[string]string{calicoPorts: ""}, calicoPorts, 1, "colon"},
 		{"a comma too many", map[string]string{calicoPorts: "tcp:1,"}, calicoPorts, 7, "colon"},
-		{"protocol", map[string]string{calicoPorts: "tcp:1,icmp:3"}, calicoPorts, 7, "icmp"},
+		{"protocol", map[string]string{calicoPorts: "tcp:1,esp:3"}, calicoPorts, 7, `"esp" is neither tcp, udp nor sctp`},
+		{"protocol without ports, and no other", map[string]string{calicoPorts: "icmp:8,icmp6:128"}, calicoPorts, 1, "names no port"},
+		{"port of a protocol without ports", map[string]string{calicoPorts: "tcp:1,icmp:x"}, calicoPorts, 12, "x"},
+		{"overlap of sctp", map[string]string{calicoPorts: "tcp:1-9,sctp:3,sctp:1-5"}, calicoPorts, 16, `"sctp:1-5" overlaps sctp:3-3`},
 		{"port", map[string]string{calicoPorts: "tcp:65536"}, calicoPorts, 5, "65536"},
 		{"signed port", map[string]string{calicoPorts: "tcp:+5"}, calicoPorts, 5, "+5"},
 		{"end of range", map[string]string{calicoPorts: "tcp:1-x"}, calicoPorts, 7, "x"},
@@ -138,7 +142,7 @@ func TestAFaultInSeveralLinesIsNamedByItsLine(t *testing.T) {
 		{calicoSpec, "{\n  \"rx\": 2,\n}", "line 3, column 1"},
 		// As a block in YAML has it.
 		{calicoSpec, "{\"tx\": 99}\n", "position 8"},
-		{calicoPorts, "tcp:1,\n  icmp:3,\n  udp:7\n", "line 2, column 3"},
+		{calicoPorts, "tcp:1,\n  esp:3,\n  udp:7\n", "line 2, column 3"},
 		{calicoPorts, "tcp:1,\n\tudp:7-x\n", "line 2, column 8"},
 		{calicoPorts, "tcp:1-9,\r\n  udp:7,\r\n  tcp:9\r\n", "line 3, column 3"},
 		{bigSources, "[\n  \"10.0.0.1\",\n  \"10.0.0\"\n]", "line 3, column 3"},
@@ -213,6 +217,7 @@ func TestWhatHasNoEffectIsTold(t *testing.T) {
 		{map[string]string{"quiver.io/memifPorts": "tcp:1", "quiver.io/loadBalancing": "maglev"}, []string{"quiver.io/loadBalancing is for Services", "quiver.io/memifPorts is not known"}},
 		{map[string]string{"cni.projectcalico.org/vppHashConfig": "srcaddr", "extensions.projectcalico.org/network": "blue"}, []string{"vppHashConfig is for Services", "one network of pods"}},
 		{map[string]string{calicoMap: `{"eth0":{"rx":2,"rxqsz":256}}`}, []string{"position 25: eth0: rxqsz"}},
+		{map[string]string{calicoPorts: "tcp:1, ICMP:8,icmp:0-8,icmp6:128"}, []string{`position 8: "ICMP:8" has no effect: icmp has no ports`, `position 15: "icmp:0-8"`, `position 24: "icmp6:128"`}},
 	} {
 		pod, err := Read(c.annotations, "eth0", Defaults{})
 		if err != nil || len(pod.Ignored) != len(c.want) {

@@ -2,6 +2,7 @@ package annotation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,33 +10,42 @@ import (
 
 // PortRange is a range of destination ports.
 type PortRange struct {
-	// Protocol: "tcp" or "udp".
+	// Protocol: "tcp", "udp" or "sctp".
 	Protocol string `json:"protocol"`
 	// First and Last port, both included.
 	First uint16 `json:"first"`
 	Last  uint16 `json:"last"`
 }
 
-// readPorts understands "tcp:4444-20000,udp:6081".
-func readPorts(key, list string) ([]PortRange, error) {
-	var ranges []PortRange
+// portless are protocols that Calico/VPP takes here, too, though they have no ports by which anything could be led.
+var portless = []string{"icmp", "icmp6"}
+
+// readPorts understands "tcp:4444-20000,udp:6081", and tells in words what of it has no effect.
+func readPorts(key, list string) (ranges []PortRange, without []string, err error) {
 	at := 1
 	for _, entry := range strings.Split(list, ",") {
 		parsed, offset, reason := readPort(entry)
 		if reason != "" {
-			return nil, &Error{Key: key, Position: at + offset, Reason: reason,
+			return nil, nil, &Error{Key: key, Position: at + offset, Reason: reason,
 				Remedy: "write PROTOCOL:PORT or PROTOCOL:FIRST-LAST, separated by commas: \"tcp:4444-20000,udp:6081\""}
 		}
 		for _, other := range ranges {
 			if other.Protocol == parsed.Protocol && other.First <= parsed.Last && parsed.First <= other.Last {
-				return nil, &Error{Key: key, Position: at + indent(entry), Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
+				return nil, nil, &Error{Key: key, Position: at + indent(entry), Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
 					Remedy: "name each port once"}
 			}
 		}
-		ranges = append(ranges, parsed)
+		if slices.Contains(portless, parsed.Protocol) {
+			without = append(without, fmt.Sprintf("annotation %s, position %d: %q has no effect: %s has no ports", key, at+indent(entry), strings.TrimSpace(entry), parsed.Protocol))
+		} else {
+			ranges = append(ranges, parsed)
+		}
 		at += len(entry) + 1
 	}
-	return ranges, nil
+	if ranges == nil {
+		return nil, nil, &Error{Key: key, Position: 1, Reason: "names no port of tcp, udp or sctp, so that nothing would be led to the memif", Remedy: "name ports, such as \"tcp:4444-20000,udp:6081\""}
+	}
+	return ranges, without, nil
 }
 
 // indent is how many bytes an entry begins with that don't count: spaces, and ends of lines where there is an entry on each.
@@ -49,8 +59,8 @@ func readPort(entry string) (_ PortRange, offset int, reason string) {
 		return PortRange{}, start, fmt.Sprintf("%q has no colon", strings.TrimSpace(entry))
 	}
 	protocol = strings.ToLower(protocol)
-	if protocol != "tcp" && protocol != "udp" {
-		return PortRange{}, start, fmt.Sprintf("%q is neither tcp nor udp", protocol)
+	if !slices.Contains([]string{"tcp", "udp", "sctp"}, protocol) && !slices.Contains(portless, protocol) {
+		return PortRange{}, start, fmt.Sprintf("%q is neither tcp, udp nor sctp", protocol)
 	}
 	at := start + len(protocol) + 1
 	low, high, ranged := strings.Cut(ports, "-")

@@ -10,7 +10,7 @@ import (
 
 // Pieces of which values are made, also of those that other pieces are wrong in.
 var pieces = []string{
-	"tcp:80", "udp:6081-6090", "TCP:", "icmp", ":", "-", ",", " ", "\n", "\r\n", "\t", "65536", "0", "17", "-1", "1e1", "1.5", "{", "}", "[", "]", `"`, `\`, "é", "\u2028", "\xff", "\x00",
+	"tcp:80", "udp:6081-6090", "TCP:", "icmp", "sctp", ":", "-", ",", " ", "\n", "\r\n", "\t", "65536", "0", "17", "-1", "1e1", "1.5", "{", "}", "[", "]", `"`, `\`, "é", "\u2028", "\xff", "\x00",
 	`"eth0"`, `"memif-eth0"`, `"net1"`, `"rx"`, `"RX"`, `"tx"`, `"rxqsz"`, `"isl3"`, `"rxMode"`, `"polling"`, `"10.0.0.1"`, `"fd00::/64"`, `"fe80::1%1"`, `"10.0.0.0/33"`, "null", "true", "false",
 	`{"rx": 2}`, `{"eth0": {"rx": 2, "tx": 2}}`, `["10.0.0.1"]`, `"\ud800"`,
 }
