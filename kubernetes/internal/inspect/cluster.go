@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discovery "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	networking "k8s.io/client-go/kubernetes/typed/networking/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 )
@@ -32,6 +33,7 @@ type Cluster struct {
 	config    *rest.Config
 	client    *client.CoreV1Client
 	discovery *discovery.DiscoveryV1Client
+	policies  *networking.NetworkingV1Client
 	namespace string
 }
 
@@ -42,7 +44,11 @@ func Connect(config *rest.Config, namespace string) (*Cluster, error) {
 		return nil, err
 	}
 	endpoints, err := discovery.NewForConfig(config)
-	return &Cluster{config, core, endpoints, namespace}, err
+	if err != nil {
+		return nil, err
+	}
+	policies, err := networking.NewForConfig(config)
+	return &Cluster{config, core, endpoints, policies, namespace}, err
 }
 
 // Node is a node of the cluster.

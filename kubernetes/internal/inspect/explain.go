@@ -12,6 +12,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/policy"
@@ -29,6 +30,8 @@ type Verdict struct {
 	Passes bool
 	// Because names policies and rules.
 	Because string
+	// What policies on the node say, where Because tells that.
+	said *answer
 }
 
 // end is one of a session.
@@ -64,7 +67,9 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 		return c.callAmong(ctx, nodes, node, inJSON(words)...)
 	}
 	if sender = sender.found(nodes); isService {
-		return c.explainService(ctx, sender, asked, protocol, nodes, ask)
+		all, err := c.explainService(ctx, sender, asked, protocol, nodes, ask)
+		c.nameWhole(ctx, all)
+		return all, err
 	}
 	receiver, err := c.end(ctx, to)
 	if err != nil {
@@ -74,7 +79,64 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
 		return nil, err
 	}
-	return explain(sender, receiver, protocol, ask)
+	all, err := explain(sender, receiver, protocol, ask)
+	c.nameWhole(ctx, all)
+	return all, err
+}
+
+// nameWhole has verdicts name policies whose names are too long for those of their lists. Who may not read policies is left with the beginnings.
+func (c *Cluster) nameWhole(ctx context.Context, all []Verdict) {
+	for namespace := range cutOff(all) {
+		policies, err := c.policies.NetworkPolicies(namespace).List(ctx, meta.ListOptions{})
+		if err != nil {
+			continue
+		}
+		names := map[string]types.NamespacedName{}
+		for _, one := range policies.Items {
+			key := types.NamespacedName{Namespace: one.Namespace, Name: one.Name}
+			for _, list := range policy.ListNames(key) {
+				names[list] = key
+			}
+		}
+		rename(all, names)
+	}
+}
+
+// cutOff are the namespaces of policies whose names have an end that isn't known.
+func cutOff(all []Verdict) map[string]bool {
+	namespaces := map[string]bool{}
+	for _, one := range all {
+		if one.said == nil {
+			continue
+		}
+		for _, step := range one.said.Steps {
+			if key, whole, is := policy.Listed(step.ACL); is && !whole {
+				if key.Name == "" {
+					// The namespace's own may be cut off.
+					key.Namespace = core.NamespaceAll
+				}
+				namespaces[key.Namespace] = true
+			}
+		}
+	}
+	return namespaces
+}
+
+// rename has verdicts name policies by what their lists are called.
+func rename(all []Verdict, names map[string]types.NamespacedName) {
+	for i := range all {
+		said := all[i].said
+		if said == nil {
+			continue
+		}
+		for list, key := range names {
+			if said.names == nil {
+				said.names = map[string]types.NamespacedName{}
+			}
+			said.names[list] = key
+		}
+		all[i].Because = said.because()
+	}
 }
 
 // behindTunnel is the same end as the receiver's node sees it: a host has the first address of its pods' range in tunnels.
@@ -199,13 +261,15 @@ func judged(ask asker, node string, from, to netip.Addr, protocol string) (Verdi
 	if err := read(&said, ask.of(node), "show", "acl", "--match", from.String(), to.String(), protocol); err != nil {
 		return Verdict{}, fmt.Errorf("node %s: %w", node, err)
 	}
-	return Verdict{From: from, To: to, Node: node, Passes: said.Verdict == "passes", Because: said.because()}, nil
+	return Verdict{From: from, To: to, Node: node, Passes: said.Verdict == "passes", Because: said.because(), said: &said}, nil
 }
 
 // answer is what `quiver show acl --match` says.
 type answer struct {
 	Verdict string
 	Steps   []step
+	// Policies by their lists, where these don't tell their whole names.
+	names map[string]types.NamespacedName
 }
 
 type step struct {
@@ -224,11 +288,11 @@ func (a answer) because() string {
 			switch {
 			case step.Place != place || decided != "":
 			case step.Action != "" && step.Action != "unspecified":
-				decided = step.decides()
+				decided = a.decides(step)
 			case step.Rule != nil:
 				passed = append(passed, "passed on by "+step.Rule.Rule.Remark)
-			case policyOf(step.ACL) != "":
-				silent = append(silent, policyOf(step.ACL))
+			case a.policyOf(step.ACL) != "":
+				silent = append(silent, a.policyOf(step.ACL))
 			}
 		}
 		if decided == "" && silent != nil {
@@ -244,7 +308,7 @@ func (a answer) because() string {
 	return strings.Join(parts, "; ")
 }
 
-func (s step) decides() string {
+func (a answer) decides(s step) string {
 	if s.ACL == policy.Rest {
 		return "no policy decides"
 	}
@@ -252,7 +316,7 @@ func (s step) decides() string {
 	if s.Rule != nil {
 		name = s.Rule.Rule.Name
 	}
-	if whose := policyOf(s.ACL); whose != "" {
+	if whose := a.policyOf(s.ACL); whose != "" {
 		return name + " of " + whose
 	}
 	// (That of a policy for the whole cluster says whose rule it is.)
@@ -262,15 +326,20 @@ func (s step) decides() string {
 	return name + " of " + s.ACL
 }
 
-// policyOf is the NetworkPolicy of which a list is made (its name ends early if it is long); empty: of none.
-func policyOf(list string) string {
-	for _, made := range []string{"np:in:", "np:out:"} {
-		if rest, is := strings.CutPrefix(list, made); is {
-			readable, _, _ := strings.Cut(rest, ":")
-			return "NetworkPolicy " + strings.Replace(readable, ".", "/", 1)
-		}
+// policyOf is the NetworkPolicy of which a list is made, with "…" where the end of its name isn't known; empty: of none.
+func (a answer) policyOf(list string) string {
+	key, whole, is := policy.Listed(list)
+	if !is {
+		return ""
 	}
-	return ""
+	if known, found := a.names[list]; found {
+		key, whole = known, true
+	}
+	if name := "NetworkPolicy " + strings.TrimSuffix(key.String(), "/"); whole {
+		return name
+	} else {
+		return name + "…"
+	}
 }
 
 // PrintVerdicts writes them as a table, and tells whether all let pass.

@@ -1,11 +1,15 @@
 package inspect
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quiver/kubernetes/internal/policy"
 )
 
 // What `quiver show acl --match --output json` printed on both nodes of a cluster.
@@ -77,6 +81,54 @@ fd00::5   fd00:1::7  n2    denied   ingress: no rule of NetworkPolicy default/we
 	}
 	if _, err = explain(end{addresses("fd00::1"), ""}, end{addresses("10.0.1.7"), "n2"}, "tcp/80", ask); err == nil {
 		t.Error("two families are explained")
+	}
+}
+
+// A name in the dataplane has 63 characters: of a long policy's, two lists look alike but for the hash behind it.
+func TestExplainTellsPoliciesApartWhoseNamesBeginAlike(t *testing.T) {
+	key := func(end string) types.NamespacedName {
+		return types.NamespacedName{Namespace: "payments-production", Name: "allow-ingress-from-monitoring-" + end}
+	}
+	asks := func(keys ...types.NamespacedName) []Verdict {
+		var steps []string
+		for _, key := range keys {
+			steps = append(steps, fmt.Sprintf(`{"place":"ingress","acl":%q,"action":"unspecified"}`, policy.ListNames(key)[0]))
+		}
+		steps = append(steps, fmt.Sprintf(`{"place":"egress","acl":%q,"rule":{"number":1,"rule":{"name":"egress-0.1"}},"action":"reflect"}`, policy.ListNames(keys[0])[1]))
+		all, err := explain(end{[]netip.Addr{netip.MustParseAddr("10.0.0.5")}, "n1"}, end{addresses: []netip.Addr{netip.MustParseAddr("10.0.1.7")}}, "tcp/80", func(string, ...string) ([]byte, error) {
+			return []byte(`{"verdict":"denied","steps":[` + strings.Join(steps, ",") + `]}`), nil
+		})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%v, %+v", err, all)
+		}
+		return all
+	}
+	one, other, exact := key("prometheus"), key("grafana"), types.NamespacedName{Namespace: "shop", Name: strings.Repeat("x", 39)}
+	all := asks(one, other, exact)
+	const begun = "payments-production/allow-ingress-from-monit"
+	if want := "egress: egress-0.1 of NetworkPolicy " + begun[:43] + "…; ingress: no rule of NetworkPolicy " + begun + "…, NetworkPolicy " + begun + "…, NetworkPolicy " + exact.String(); all[0].Because != want {
+		t.Errorf("%s\nwant %s", all[0].Because, want)
+	}
+	if got := cutOff(all); len(got) != 1 || !got["payments-production"] {
+		t.Errorf("policies are looked for in %v", got)
+	}
+	names := map[string]types.NamespacedName{}
+	for _, known := range []types.NamespacedName{one, other} {
+		for _, list := range policy.ListNames(known) {
+			names[list] = known
+		}
+	}
+	rename(all, names)
+	if want := fmt.Sprintf("egress: egress-0.1 of NetworkPolicy %s; ingress: no rule of NetworkPolicy %[1]s, NetworkPolicy %s, NetworkPolicy %s", one, other, exact); all[0].Because != want {
+		t.Errorf("%s\nwant %s", all[0].Because, want)
+	}
+	// Of a namespace with so long a name not even that is known.
+	long := asks(types.NamespacedName{Namespace: strings.Repeat("n", 63), Name: "p"})
+	if got := cutOff(long); len(got) != 1 || !got[core.NamespaceAll] || !strings.Contains(long[0].Because, "NetworkPolicy "+strings.Repeat("n", 44)+"…") {
+		t.Errorf("%v, %s", got, long[0].Because)
+	}
+	if got := cutOff(asks(types.NamespacedName{Namespace: "shop", Name: "web"})); len(got) != 0 {
+		t.Errorf("policies are looked for in %v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,3 +178,24 @@ const Ours = "np:"
 
 // What names in the dataplane may be long.
 const longestName = 63
+
+// Listed is the policy of which a list in the dataplane is made, as far as the list's name tells it; in which direction it speaks is in front. It is
+// cut off where the name is as long as it may be: then ListNames tells which of the policies it is.
+func Listed(list string) (policy types.NamespacedName, whole, is bool) {
+	for _, of := range []direction{ingress, egress} {
+		rest, found := strings.CutPrefix(list, Ours+string(of))
+		if !found {
+			continue
+		}
+		readable, _, _ := strings.Cut(rest, ":")
+		namespace, name, _ := strings.Cut(readable, ".")
+		policy = types.NamespacedName{Namespace: namespace, Name: name}
+		return policy, len(list) < longestName || list == listName(policy, of), true
+	}
+	return types.NamespacedName{}, false, false
+}
+
+// ListNames are what lists are called that may be made of a policy.
+func ListNames(of types.NamespacedName) []string {
+	return []string{listName(of, ingress), listName(of, egress)}
+}
