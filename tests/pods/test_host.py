@@ -1,12 +1,13 @@
 """Pods and what is outside of quiverd: their host, and through its kernel other nodes."""
 
 import pathlib
+import re
 import socket
 import tomllib
 
 from lab.laboratory import iperf
 from lab.process import HANGS, eventually
-from node import RANGES, addresses, network
+from node import RANGES, addresses, ask, network
 
 HOST = "192.168.7.1", "fd00:7::1"
 NEIGHBOUR = "192.168.7.2", "fd00:7::2"
@@ -151,3 +152,25 @@ action = "prohibit"
     assert "next_hops" not in ways()["0.0.0.0/0"]
     pod.must_ping(HOST[1])
     assert "filtered" in pod.ping(HOST[0], count=1).text
+
+
+def test_a_firewall_that_drops_what_pods_send_is_told_with_what_lets_it_pass(host_node, host):
+    node, pod = host_node, host_node.pod("a")
+    node.add(pod)
+    forwards = lambda: ask(host, "/readyz") == (200, "forwarding\n")
+    eventually(forwards, lambda: ask(host, "/readyz"))
+    host.run("nft", "add table ip strict; add chain ip strict forward { type filter hook forward priority 0; policy drop; }")
+    # (It looks now and then, and when it begins.)
+    node.kill_agent()
+    node.start_agent()
+    status, text = eventually(lambda: "strict" in ask(host, "/readyz")[1] and ask(host, "/readyz"), lambda: ask(host, "/readyz"))
+    assert status == 200 and text.startswith("forwarding\n") and "firewall drops" in node.log(), text
+    assert pod.ping(NEIGHBOUR[0], wait=1).received == 0
+    rules = re.findall(r"`(nft insert rule [^`]+)`", text)
+    assert len(rules) == 2, text
+    for rule in rules:
+        host.run(*rule.split())
+    pod.must_ping(NEIGHBOUR[0])
+    node.kill_agent()
+    node.start_agent()
+    eventually(forwards, lambda: ask(host, "/readyz"))

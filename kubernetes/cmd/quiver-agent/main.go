@@ -247,7 +247,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go keeper.Run(ctx)
 		go rules.Report(ctx, log)
 	}
-	translate, err := reach(ctx, o, server, nodes, begin.Outgoing, registry, log)
+	translate, err := reach(ctx, o, server, nodes, cluster, begin.Outgoing, registry, log)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if err := health.Serve(ctx, o.health, server.Ready, registry); err != nil {
+		if err := health.Serve(ctx, o.health, server, registry); err != nil {
 			stop(fmt.Errorf("--health: %w", err))
 		}
 	}()

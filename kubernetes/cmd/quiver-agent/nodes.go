@@ -17,8 +17,11 @@ import (
 	"quiver/kubernetes/internal/pods"
 )
 
-// reach keeps the ways to other nodes' pods, and the host's translation of what leaves the cluster, of families that translate changes, until the context ends.
-func reach(ctx context.Context, o options, server *agent.Agent, nodes host.Nodes, of host.Families, registry *prometheus.Registry, log *slog.Logger) (translate func(host.Families), err error) {
+// reach keeps the ways to other nodes' pods, and the host's translation of what leaves the cluster, of families that translate changes, until the context ends. The
+// cluster is nil where there is none.
+func reach(
+	ctx context.Context, o options, server *agent.Agent, nodes host.Nodes, cluster *pods.Cluster, of host.Families, registry *prometheus.Registry, log *slog.Logger,
+) (translate func(host.Families), err error) {
 	if o.device == "" {
 		// Pods reach each other only. An agent before this one may have had more.
 		table, err := host.Open(host.NodeProtocol)
@@ -42,6 +45,9 @@ func reach(ctx context.Context, o options, server *agent.Agent, nodes host.Nodes
 	follower := host.NewFollower(nodes, o.device, log)
 	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
 	follower.Tell = server.Follow
+	if cluster != nil {
+		follower.Warn = func(about error) { cluster.TellNode("QuiverHost", about.Error()) }
+	}
 	if err := follower.Figures(registry); err != nil {
 		return nil, err
 	}

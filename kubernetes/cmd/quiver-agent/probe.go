@@ -13,11 +13,12 @@ import (
 	"quiver/kubernetes/internal/probe"
 )
 
-// probeWord has the program be an end of `kubectl quiver connectivity-test`, and nothing of an agent:
+// probeWord has the program be an end of `kubectl quiver connectivity-test`, or ask an agent how it is, and nothing of an agent:
 //
 //	quiver-agent probe serve PORT
 //	quiver-agent probe [--for TIME] tcp|udp|connect ADDRESS:PORT
 //	quiver-agent probe [--for TIME] resolve NAME
+//	quiver-agent probe [--for TIME] get ADDRESS:PORT/PATH
 const probeWord = "probe"
 
 // probed does what these words say.
@@ -28,7 +29,7 @@ func probed(ctx context.Context, words []string, out io.Writer) error {
 		return err
 	}
 	if flags.NArg() != 2 {
-		return errors.New("probe: take `serve PORT`, `tcp|udp|connect ADDRESS:PORT` or `resolve NAME`")
+		return errors.New("probe: take `serve PORT`, `tcp|udp|connect ADDRESS:PORT`, `resolve NAME` or `get ADDRESS:PORT/PATH`")
 	}
 	what, whom := flags.Arg(0), flags.Arg(1)
 	if what == "serve" {
@@ -44,6 +45,9 @@ func probed(ctx context.Context, words []string, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *patience)
 	defer cancel()
+	if what == "get" {
+		return probe.Get(ctx, whom, out)
+	}
 	var said string
 	var err error
 	if what == "resolve" {

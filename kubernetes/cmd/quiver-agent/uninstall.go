@@ -82,8 +82,14 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		<-ctx.Done()
 		return nil
 	}
-	return health.Serve(ctx, o.health, func(context.Context) error { return nil }, nil)
+	return health.Serve(ctx, o.health, done{}, nil)
 }
+
+// done is a node from which all is taken.
+type done struct{}
+
+func (done) Ready(context.Context) error { return nil }
+func (done) Warning() error              { return nil }
 
 // withdraw takes our objects out of a quiverd that goes on running, for others.
 func withdraw(ctx context.Context, quiverd *dataplane.Client, log *slog.Logger) error {

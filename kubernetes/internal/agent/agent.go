@@ -68,6 +68,13 @@ type Balancer interface {
 	Wake()
 }
 
+// Ways keeps the ways to other nodes.
+type Ways interface {
+	Keeper
+	// Warning is what the host's own settings keep from pods; nil: nothing that is known.
+	Warning() error
+}
+
 // Guard keeps what policies let pass beside pods.
 type Guard interface {
 	Keeper
@@ -111,7 +118,7 @@ type Agent struct {
 	left     map[netip.Addr]bool
 	services Balancer
 	guard    Guard
-	ways     Keeper
+	ways     Ways
 
 	// The last connection to a quiverd that has been told who is guarded, which may have ended; nil: there was none.
 	connection atomic.Pointer[connection]
@@ -146,7 +153,7 @@ func (a *Agent) defaults() annotation.Defaults {
 func (a *Agent) Keeping(services Balancer) { a.services = services }
 
 // Following tells who keeps the ways to other nodes, before Run.
-func (a *Agent) Following(ways Keeper) { a.ways = ways }
+func (a *Agent) Following(ways Ways) { a.ways = ways }
 
 // Guarding tells who keeps policies, before Run: pods that are there already are handed to it.
 func (a *Agent) Guarding(guard Guard) {

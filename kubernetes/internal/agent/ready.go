@@ -37,6 +37,14 @@ func (a *Agent) Ready(ctx context.Context) error {
 	return health.Forwards(ctx, routers)
 }
 
+// Warning is what whoever looks after the node should know though it is ready; nil: nothing.
+func (a *Agent) Warning() error {
+	if a.ways == nil {
+		return nil
+	}
+	return a.ways.Warning()
+}
+
 // goesOn is nil when no worker of quiverd stands still.
 func (a *Agent) goesOn(ctx context.Context) error {
 	// (There is to be time for the ping, too.)

@@ -34,15 +34,22 @@ func TestWhoAnswersForwards(t *testing.T) {
 	}
 }
 
+// said is what a node says of itself.
+type said struct{ fault, warning error }
+
+func (s *said) Ready(context.Context) error { return s.fault }
+func (s *said) Warning() error              { return s.warning }
+
 func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
-	var fault error
-	paths := handler(func(context.Context) error { return fault }, nil)
+	node := &said{}
+	paths := handler(node, nil)
 	ask := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		paths.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		return recorder.Code, recorder.Body.String()
 	}
-	for _, fault = range []error{nil, errors.New("quiverd doesn't answer"), nil} {
+	for _, fault := range []error{nil, errors.New("quiverd doesn't answer"), nil} {
+		node.fault = fault
 		status, body := ask("/readyz")
 		if fault == nil && status != http.StatusOK || fault != nil && (status != http.StatusServiceUnavailable || !strings.Contains(body, fault.Error())) {
 			t.Errorf("%v: %d %s", fault, status, body)
@@ -50,6 +57,10 @@ func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
 		if status, _ := ask("/livez"); status != http.StatusOK {
 			t.Errorf("%v: not alive", fault)
 		}
+	}
+	node.warning = errors.New("the firewall drops")
+	if status, body := ask("/readyz"); status != http.StatusOK || body != "forwarding\nthe firewall drops\n" {
+		t.Errorf("%d %q", status, body)
 	}
 	if status, _ := ask("/else"); status != http.StatusNotFound {
 		t.Errorf("%d", status)

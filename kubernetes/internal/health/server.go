@@ -16,14 +16,21 @@ import (
 // One probe may take this long: kubelet asks again.
 const probeTime = 4 * time.Second
 
-// Serve answers at an address until the context ends: /livez whenever it can, /readyz as `ready` says, /metrics from a registry (nil:
-// there are none).
-func Serve(ctx context.Context, address string, ready func(context.Context) error, figures prometheus.Gatherer) error {
+// Node is what is asked about.
+type Node interface {
+	// Ready is nil when the node forwards.
+	Ready(ctx context.Context) error
+	// Warning is what is amiss nevertheless; nil: nothing.
+	Warning() error
+}
+
+// Serve answers at an address until the context ends: /livez whenever it can, /readyz as the node is, /metrics from a registry (nil: there are none).
+func Serve(ctx context.Context, address string, node Node, figures prometheus.Gatherer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(ready, figures), ReadTimeout: probeTime, WriteTimeout: 2 * probeTime}
+	server := &http.Server{Handler: handler(node, figures), ReadTimeout: probeTime, WriteTimeout: 2 * probeTime}
 	go func() {
 		<-ctx.Done()
 		server.Close()
@@ -34,17 +41,20 @@ func Serve(ctx context.Context, address string, ready func(context.Context) erro
 	return nil
 }
 
-func handler(ready func(context.Context) error, figures prometheus.Gatherer) http.Handler {
+func handler(node Node, figures prometheus.Gatherer) http.Handler {
 	paths := http.NewServeMux()
 	paths.HandleFunc("GET /livez", func(answer http.ResponseWriter, _ *http.Request) { fmt.Fprintln(answer, "alive") })
 	paths.HandleFunc("GET /readyz", func(answer http.ResponseWriter, request *http.Request) {
 		ctx, cancel := context.WithTimeout(request.Context(), probeTime)
 		defer cancel()
-		if err := ready(ctx); err != nil {
+		if err := node.Ready(ctx); err != nil {
 			http.Error(answer, "not forwarding: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(answer, "forwarding")
+		if warning := node.Warning(); warning != nil {
+			fmt.Fprintln(answer, warning)
+		}
 	})
 	if figures != nil {
 		paths.Handle("GET /metrics", promhttp.HandlerFor(figures, promhttp.HandlerOpts{}))

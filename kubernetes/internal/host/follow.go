@@ -52,6 +52,8 @@ type Follower struct {
 	Outgoing *Outgoing
 	// Tell has quiverd do its part.
 	Tell func(context.Context, dataplane.Paths) error
+	// Warn tells whoever looks after the node what its own settings keep from pods, when that is news; nil: nobody.
+	Warn func(about error)
 	// Log of what goes wrong, and is well again.
 	Log *slog.Logger
 
@@ -67,6 +69,8 @@ type Follower struct {
 	amiss error
 	// Nodes whose objects don't say how to reach them.
 	unreached int
+	// What the host's settings keep from pods.
+	warning error
 }
 
 var errNotLooked = errors.New("it isn't known yet how other nodes are reached: see whether this node reaches the API server")
@@ -88,20 +92,26 @@ func (f *Follower) Compare() { f.changes.tell() }
 
 // Figures are its metrics.
 func (f *Follower) Figures(registry *prometheus.Registry) error {
-	gauge := prometheus.GaugeOpts{Name: "quiver_agent_unreached_nodes", Help: "Faults of other nodes' objects by which their pods aren't reached from here; the agent's log names them."}
-	return registry.Register(prometheus.NewGaugeFunc(gauge, func() float64 {
-		f.mutex.Lock()
-		defer f.mutex.Unlock()
-		return float64(f.unreached)
-	}))
+	gauge := func(name, help string, value func() float64) error {
+		return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	return errors.Join(
+		gauge("quiver_agent_unreached_nodes", "Faults of other nodes' objects by which their pods aren't reached from here; the agent's log names them.", func() float64 {
+			f.mutex.Lock()
+			defer f.mutex.Unlock()
+			return float64(f.unreached)
+		}),
+		gauge("quiver_agent_host_refuses", "1 if the host's own settings, forwarding or its firewall, are known to keep something from pods; the agent's log names them.", func() float64 {
+			if f.Warning() == nil {
+				return 0
+			}
+			return 1
+		}))
 }
 
 // Run does so until the context ends. It leaves everything as it is then: traffic goes on.
 func (f *Follower) Run(ctx context.Context) {
 	f.changes.watch(ctx, f.Log)
-	if err := Forwards(); err != nil {
-		f.Log.Warn("pods reach this host only", "why", err)
-	}
 	for {
 		again := resync
 		if !f.bring(ctx) {
@@ -179,11 +189,31 @@ func (f *Follower) paths(ctx context.Context, self pods.Node, others []pods.Node
 		// (Where there is less, small packets pass nevertheless.)
 		paths.Overlay = &dataplane.Overlay{Settings: f.Overlay, Plan: *plan, MTU: max(uplink.MTU, leastMTU+plan.Headers())}
 	}
+	f.warn(errors.Join(forwards(self.Ranges), refusedByFirewall(passings(f.Device, uplink.only(), self.Ranges, plan.Headers() > 0))))
 	failed = errors.Join(f.tunnelled.bring(endsOf(f.Overlay, plan, f.Device, self, others)), f.Tell(ctx, paths))
 	wanted, err := Wanted(plan.Routed)
 	doubts = errors.Join(doubts, err)
 	host, err := ways(plan, f.Device, self.Ranges)
 	return plan, doubts, errors.Join(failed, err, f.table.Bring(slices.Concat(wanted, host)))
+}
+
+// warn has it known what of the host's own settings stands in pods' way: these aren't changed here, and what they let pass goes on.
+func (f *Follower) warn(about error) {
+	before := f.Warning()
+	f.tell("the host doesn't forward all that pods send and are sent", "nothing of the host's settings is known to stand in pods' way", about)
+	if f.Warn != nil && about != nil && (before == nil || before.Error() != about.Error()) {
+		f.Warn(about)
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.warning = about
+}
+
+// Warning is what the host's own settings keep from pods, though this node is as it shall be; nil: nothing that is known.
+func (f *Follower) Warning() error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.warning
 }
 
 // size is the MTU of pods.

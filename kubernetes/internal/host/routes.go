@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -188,10 +189,17 @@ func worded(route Route, err error) error {
 	return fmt.Errorf("route %s: %w", route, err)
 }
 
-// Forwards tells whether the kernel forwards packets of both families at all. That is the host's own setting, which is not changed here.
-func Forwards() error {
+// forwards tells whether the kernel forwards packets of the families of pods' ranges at all. That is the host's own setting, which is not changed here.
+func forwards(ranges []netip.Prefix) error {
 	var failed error
-	for _, setting := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+	for _, v4 := range []bool{true, false} {
+		setting := "net/ipv6/conf/all/forwarding"
+		if v4 {
+			setting = "net/ipv4/ip_forward"
+		}
+		if !slices.ContainsFunc(ranges, func(prefix netip.Prefix) bool { return prefix.Addr().Is4() == v4 }) {
+			continue
+		}
 		text, err := os.ReadFile("/proc/sys/" + setting)
 		if err == nil && len(text) > 0 && text[0] == '0' {
 			failed = errors.Join(failed, fmt.Errorf("the host doesn't forward packets between pods and other nodes: sysctl -w %s=1", setting))

@@ -20,6 +20,14 @@ type Uplink struct {
 	sizes map[int]uint32
 }
 
+// only is the name of the one device, if there is no other; else empty.
+func (u *Uplink) only() string {
+	if len(u.sizes) != 1 {
+		return ""
+	}
+	return u.Name
+}
+
 // What quiverd's interfaces, and the kernel's packets, have at most.
 const greatestMTU = 65535
 

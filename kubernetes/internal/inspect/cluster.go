@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ const (
 	selector = "app.kubernetes.io/name=quiver"
 	// Which of their containers has the command line `quiver`, and reaches quiverd.
 	container = "quiverd"
+	// Which one the agent is in.
+	agentContainer = "quiver-agent"
+	// The agent's option that says where it answers by HTTP.
+	healthOption = "--health="
 )
 
 // Cluster is looked at.
@@ -152,6 +157,40 @@ func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out
 func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte, error) {
 	var out, failed bytes.Buffer
 	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
+		return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
+	}
+	return out.Bytes(), nil
+}
+
+// RunAgent runs the program quiver-agent beside the agent of a node, to its end.
+func (c *Cluster) RunAgent(ctx context.Context, node Node, words []string, out, failures io.Writer) error {
+	where := Container{c.namespace, node.Pod.Name, agentContainer}
+	return c.Exec(ctx, where, append([]string{"quiver-agent"}, words...), out, failures)
+}
+
+// health is where the agent of a node answers by HTTP, "ADDRESS:PORT" as seen on the node; empty: nowhere.
+func (n Node) health() string {
+	for _, one := range n.Pod.Spec.Containers {
+		for _, word := range one.Command {
+			address, is := strings.CutPrefix(word, healthOption)
+			if !is || one.Name != agentContainer {
+				continue
+			}
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return ""
+			}
+			// (As the chart has kubelet put it in.)
+			return net.JoinHostPort(strings.ReplaceAll(host, "$(NODE_ADDRESS)", n.Pod.Status.HostIP), port)
+		}
+	}
+	return ""
+}
+
+// callAgent does so and returns what it prints.
+func (c *Cluster) callAgent(ctx context.Context, node Node, words ...string) ([]byte, error) {
+	var out, failed bytes.Buffer
+	if err := c.RunAgent(ctx, node, words, &out, &failed); err != nil {
 		return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
 	}
 	return out.Bytes(), nil

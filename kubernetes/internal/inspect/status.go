@@ -50,7 +50,8 @@ func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err erro
 	var waiting sync.WaitGroup
 	for i, node := range nodes {
 		waiting.Go(func() {
-			all[i] = status(node, func(words ...string) ([]byte, error) { return c.call(ctx, node, inJSON(words)...) })
+			quiver := func(words ...string) ([]byte, error) { return c.call(ctx, node, inJSON(words)...) }
+			all[i] = status(node, quiver, func(words ...string) ([]byte, error) { return c.callAgent(ctx, node, words...) })
 		})
 	}
 	waiting.Wait()
@@ -61,8 +62,8 @@ func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err erro
 	return all, well, nil
 }
 
-// status asks a node.
-func status(node Node, quiver func(words ...string) ([]byte, error)) Status {
+// status asks a node: quiverd by `quiver`, the agent by `quiver-agent`.
+func status(node Node, quiver, agent func(words ...string) ([]byte, error)) Status {
 	s := Status{Name: node.Name}
 	if node.Pod == nil {
 		s.Troubles = append(s.Troubles, "there is no pod of Quiver")
@@ -79,10 +80,36 @@ func status(node Node, quiver func(words ...string) ([]byte, error)) Status {
 	}
 	if err := s.ask(quiver); err != nil {
 		s.Troubles = append(s.Troubles, strings.ReplaceAll(err.Error(), "\n", "; "))
-	} else if !s.Forwards {
-		s.Troubles = append(s.Troubles, "the agent says that it isn't forwarding: see the log of its container, and /readyz on the node")
+	} else {
+		s.Troubles = append(s.Troubles, s.saidBy(node, agent)...)
 	}
 	return s
+}
+
+// saidBy is what the agent says that is amiss, line by line: why packets aren't forwarded, or what the host keeps from pods nevertheless.
+func (s *Status) saidBy(node Node, agent func(words ...string) ([]byte, error)) (troubles []string) {
+	const unsaid = "the agent says that it isn't forwarding: see the log of its container"
+	address := node.health()
+	if address == "" {
+		if !s.Forwards {
+			troubles = append(troubles, unsaid)
+		}
+		return troubles
+	}
+	text, err := agent("probe", "get", address+"/readyz")
+	if err != nil {
+		return []string{"the agent doesn't say how it is: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line != "forwarding" {
+			troubles = append(troubles, line)
+		}
+	}
+	if !s.Forwards && troubles == nil {
+		// It may have become well just now.
+		troubles = append(troubles, unsaid)
+	}
+	return troubles
 }
 
 // ask takes from quiverd what it knows.

@@ -23,9 +23,12 @@ const (
 )
 
 func pod(ready core.ConditionStatus, containers ...core.ContainerStatus) *core.Pod {
-	return &core.Pod{Status: core.PodStatus{
-		Conditions: []core.PodCondition{{Type: core.PodReady, Status: ready}}, ContainerStatuses: containers,
-	}}
+	return &core.Pod{
+		Spec: core.PodSpec{Containers: []core.Container{{Name: "quiverd", Command: []string{"quiverd"}}, {Name: "quiver-agent", Command: []string{"quiver-agent", "--mtu=0", "--health=127.0.0.1:9478"}}}},
+		Status: core.PodStatus{
+			Conditions: []core.PodCondition{{Type: core.PodReady, Status: ready}}, ContainerStatuses: containers,
+		},
+	}
 }
 
 func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
@@ -41,31 +44,66 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 		return []byte(interfaces), nil
 	}
 	silent := func(...string) ([]byte, error) { return nil, errors.New("command terminated with exit code 3") }
+	says := func(text string) func(words ...string) ([]byte, error) {
+		return func(words ...string) ([]byte, error) {
+			if got := strings.Join(words, " "); got != "probe get 127.0.0.1:9478/readyz" {
+				t.Errorf("asked %q", got)
+			}
+			return []byte(text), nil
+		}
+	}
+	sound := func(words ...string) ([]byte, error) {
+		text, err := answers(words...)
+		return []byte(strings.ReplaceAll(string(text), "failed", "applied")), err
+	}
+	elsewhere := pod(core.ConditionFalse)
+	elsewhere.Spec.Containers = nil
 	crashing := core.ContainerStatus{Name: "quiverd", RestartCount: 7, State: core.ContainerState{
 		Waiting: &core.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"},
 	}}
 	var out strings.Builder
 	err := Print(&out, []Status{
-		status(Node{Name: "n1", Pod: pod(core.ConditionTrue)}, answers),
-		status(Node{Name: "node-2", Pod: pod(core.ConditionFalse, crashing)}, silent),
-		status(Node{Name: "n3", Pod: nil}, silent),
-		status(Node{Name: "n4", Pod: pod(core.ConditionFalse)}, func(words ...string) ([]byte, error) {
-			text, err := answers(words...)
-			return []byte(strings.ReplaceAll(string(text), "failed", "applied")), err
-		}),
+		status(Node{Name: "n1", Pod: pod(core.ConditionTrue)}, answers, says("forwarding\nthe host's firewall drops IPv4\nand IPv6\n")),
+		status(Node{Name: "node-2", Pod: pod(core.ConditionFalse, crashing)}, silent, silent),
+		status(Node{Name: "n3", Pod: nil}, silent, silent),
+		status(Node{Name: "n4", Pod: pod(core.ConditionFalse)}, sound, says("not forwarding: quiverd was told nothing\n")),
+		status(Node{Name: "n5", Pod: pod(core.ConditionTrue)}, sound, silent),
+		status(Node{Name: "n6", Pod: pod(core.ConditionFalse)}, sound, says("forwarding\n")),
+		status(Node{Name: "n7", Pod: elsewhere}, sound, silent),
 	})
 	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS  TUNNELS  MTU
 n1      yes       0.1.0    1m2s  0         2     1       1        1450
 node-2  no        -        -     7         0     0       0        -
 n3      no        -        -     0         0     0       0        -
 n4      no        0.1.0    1m2s  0         2     1       1        1450
+n5      yes       0.1.0    1m2s  0         2     1       1        1450
+n6      no        0.1.0    1m2s  0         2     1       1        1450
+n7      no        0.1.0    1m2s  0         2     1       1        1450
 n1: interface pod:default.b:1f0f0f0f:eth0 is failed: network namespace /run/netns/x doesn't exist
+n1: the host's firewall drops IPv4
+n1: and IPv6
 node-2: quiverd waits: CrashLoopBackOff: back-off 5m0s
 node-2: quiver show version: command terminated with exit code 3
 n3: there is no pod of Quiver
-n4: the agent says that it isn't forwarding: see the log of its container, and /readyz on the node
+n4: not forwarding: quiverd was told nothing
+n5: the agent doesn't say how it is: command terminated with exit code 3
+n6: the agent says that it isn't forwarding: see the log of its container
+n7: the agent says that it isn't forwarding: see the log of its container
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+func TestAgentsAreAskedWhereTheyAnswer(t *testing.T) {
+	for option, want := range map[string]string{
+		"--health=127.0.0.1:9478": "127.0.0.1:9478", "--health=[$(NODE_ADDRESS)]:99": "192.0.2.7:99", "--health=[::]:9478": "[::]:9478", "--health=": "", "--mtu=0": "",
+	} {
+		there := pod(core.ConditionTrue)
+		there.Status.HostIP = "192.0.2.7"
+		there.Spec.Containers[1].Command = []string{"quiver-agent", option}
+		if got := (Node{Pod: there}).health(); got != want {
+			t.Errorf("%s: %s", option, got)
+		}
 	}
 }

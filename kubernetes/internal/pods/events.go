@@ -25,6 +25,13 @@ func (c *Cluster) TellService(key types.NamespacedName, uid types.UID, reason, m
 	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
 }
 
+// TellNode writes a warning on this node.
+func (c *Cluster) TellNode(reason, message string) {
+	// (As kubelet's have it, by which kubectl finds them: a node's name in the place of its UID.)
+	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: types.UID(c.node)}
+	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
+}
+
 // TellPolicy writes a warning on a policy of whatever kind.
 func (c *Cluster) TellPolicy(policy *core.ObjectReference, reason, message string) {
 	c.recorder.Event(policy, core.EventTypeWarning, reason, message)

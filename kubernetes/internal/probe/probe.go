@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -126,6 +127,21 @@ func Resolve(ctx context.Context, name string) (addresses string, err error) {
 		slices.Sort(found)
 		return strings.Join(found, " "), err
 	})
+}
+
+// Get writes what is said at a place, "ADDRESS:PORT/PATH", by HTTP, whatever its status: once.
+func Get(ctx context.Context, place string, to io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+place, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(to, answer.Body)
+	return err
 }
 
 // insist tries again and again; the error is the last one that says something.

@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -56,6 +58,21 @@ func TestNobodyAnswersAndThatIsSaid(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := Resolve(ctx, "nobody.invalid"); err == nil || !strings.Contains(err.Error(), "nobody.invalid") {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsSaidByHTTPIsWrittenWhateverItsStatus(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		http.Error(answer, "not forwarding: "+request.URL.Path, http.StatusServiceUnavailable)
+	}))
+	place := strings.TrimPrefix(server.URL, "http://")
+	var out strings.Builder
+	if err := Get(t.Context(), place+"/readyz", &out); err != nil || out.String() != "not forwarding: /readyz\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	server.Close()
+	if err := Get(t.Context(), place+"/readyz", &out); err == nil || !strings.Contains(err.Error(), place) {
 		t.Error(err)
 	}
 }
