@@ -44,7 +44,7 @@ func reach(
 	outgoing := &host.Outgoing{Families: of}
 	follower := host.NewFollower(nodes, o.device, log)
 	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
-	follower.Tell = server.Follow
+	follower.Tell, follower.Lost = server.Follow, server.CompareServices
 	if cluster != nil {
 		follower.Warn = func(about error) { cluster.TellNode("QuiverHost", about.Error()) }
 	}

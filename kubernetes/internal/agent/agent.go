@@ -152,6 +152,13 @@ func (a *Agent) defaults() annotation.Defaults {
 // Keeping tells who keeps Services, before Run.
 func (a *Agent) Keeping(services Balancer) { a.services = services }
 
+// CompareServices has what leads to Services looked at: somebody has taken away something of the host's part.
+func (a *Agent) CompareServices() {
+	if a.services != nil {
+		a.services.Compare()
+	}
+}
+
 // Following tells who keeps the ways to other nodes, before Run.
 func (a *Agent) Following(ways Ways) { a.ways = ways }
 

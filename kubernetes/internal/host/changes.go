@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +19,9 @@ const calm = time.Second
 // changes tells when something of the host's may not be any more what the ways to other nodes rest upon: another MTU of a device by which they are
 // reached, another route, or rules that somebody has taken away.
 type changes struct {
-	told  chan struct{}
+	told chan struct{}
+	// ports tells that ports of the node don't lead to Services any more; nil: nobody.
+	ports func()
 	mutex sync.Mutex
 	sizes map[int]uint32
 }
@@ -147,28 +148,46 @@ func (c *changes) rules(ctx context.Context) (follow func(), err error) {
 	context.AfterFunc(ctx, func() { _ = monitor.Close() })
 	return func() {
 		for event := range events {
-			if slices.ContainsFunc(event.Changes, isOurs) {
+			gone := lost(event.Changes)
+			if gone[tableName] && c.ports != nil {
+				c.ports()
+			}
+			if delete(gone, tableName); len(gone) > 0 {
 				c.tell()
 			}
 		}
 	}, nil
 }
 
-// isOurs tells whether something of a table went that the ways to other nodes need. (Of elements it isn't known which table's they are.)
-func isOurs(event *nftables.MonitorEvent) bool {
-	switch event.Type {
-	case nftables.MonitorEventTypeDelTable, nftables.MonitorEventTypeDelChain, nftables.MonitorEventTypeDelRule:
-	default:
-		return false
+// lost are tables of ours of which something went with a change, but for those that it makes anew: that is how we do it ourselves. (Of elements it isn't
+// known which table's they are.)
+func lost(events []*nftables.MonitorEvent) map[string]bool {
+	gone := map[string]bool{}
+	for _, event := range events {
+		switch event.Type {
+		case nftables.MonitorEventTypeDelTable, nftables.MonitorEventTypeDelChain, nftables.MonitorEventTypeDelRule:
+			if name := tableOf(event); strings.HasPrefix(name, "quiver-") {
+				gone[name] = true
+			}
+		}
 	}
-	name := ""
-	switch gone := event.Data.(type) {
+	for _, event := range events {
+		if event.Type == nftables.MonitorEventTypeNewTable {
+			delete(gone, tableOf(event))
+		}
+	}
+	return gone
+}
+
+// tableOf is the name of the table that an event is about.
+func tableOf(event *nftables.MonitorEvent) string {
+	switch what := event.Data.(type) {
 	case *nftables.Table:
-		name = gone.Name
+		return what.Name
 	case *nftables.Chain:
-		name = gone.Table.Name
+		return what.Table.Name
 	case *nftables.Rule:
-		name = gone.Table.Name
+		return what.Table.Name
 	}
-	return strings.HasPrefix(name, "quiver-") && name != tableName
+	return ""
 }

@@ -54,6 +54,8 @@ type Follower struct {
 	Tell func(context.Context, dataplane.Paths) error
 	// Warn tells whoever looks after the node what its own settings keep from pods, when that is news; nil: nobody.
 	Warn func(about error)
+	// Lost tells that somebody has taken away what leads ports of the node to Services; nil: nobody is told.
+	Lost func()
 	// Log of what goes wrong, and is well again.
 	Log *slog.Logger
 
@@ -111,6 +113,7 @@ func (f *Follower) Figures(registry *prometheus.Registry) error {
 
 // Run does so until the context ends. It leaves everything as it is then: traffic goes on.
 func (f *Follower) Run(ctx context.Context) {
+	f.changes.ports = f.Lost
 	f.changes.watch(ctx, f.Log)
 	for {
 		again := resync

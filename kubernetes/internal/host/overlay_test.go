@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	core "k8s.io/api/core/v1"
 
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/nstest"
 	"quiver/kubernetes/internal/overlay"
 	"quiver/kubernetes/internal/pods"
+	"quiver/kubernetes/internal/service"
 )
 
 var self = pods.Node{Name: "n1", Ranges: prefixes("10.244.1.0/24", "fd00:10:244:1::/64"), Addresses: addresses("192.168.7.1", "fd00:7::1")}
@@ -262,6 +264,8 @@ func (f *Follower) seen(t *testing.T, what string) {
 func TestRulesAndRoutesThatChangeAreSeenAtOnce(t *testing.T) {
 	f, _ := withOverlay(t, overlay.VXLAN, n2)
 	f.bring(t.Context())
+	ports := make(chan struct{}, 9)
+	f.changes.ports = func() { ports <- struct{}{} }
 	f.changes.watch(t.Context(), f.Log)
 	connection, err := nftables.New()
 	if err != nil {
@@ -277,11 +281,30 @@ func TestRulesAndRoutesThatChangeAreSeenAtOnce(t *testing.T) {
 		if f.bring(t.Context()); f.Ready() != nil {
 			t.Fatal(f.Ready())
 		}
-		// What we have done ourselves is told, too.
-		f.seen(t, "the table")
+	}
+	// That of Services is others' business: they are told, but not of what they do themselves.
+	wanted := portsOf(&service.Lead{NodePorts: []service.NodePort{{Protocol: core.ProtocolTCP, Port: 30080}}, Sources: addresses("10.244.1.254")})
+	var services kept
+	for _, look := range []bool{true, false} {
+		services.known = false
+		if err := services.bring(wanted, look); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connection.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
+	if err := connection.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ports:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody was told of ports of the node")
 	}
 	nstest.IP(t, "route", "add", "198.51.100.0/24", "via", "192.168.7.9")
 	f.seen(t, "a route")
+	if len(ports) > 0 {
+		t.Errorf("of ports was told %d times more", len(ports))
+	}
 }
 
 func TestAChangedMTUIsSeenAtOnce(t *testing.T) {
