@@ -172,6 +172,9 @@ def test_kubectl_quiver_tells_of_every_node(cluster):
             said = lambda node, file: dump.extractfile(f"quiver-sysdump/{node}/{file}").read().decode()
             assert "default.m" in said("n1", "show-memif.txt") and "default.c" in said("n2", "get--o-json.txt")
             assert all("added" in said(node.name, "logs/quiver-agent.txt") for node in cluster.nodes)
+            for node in cluster.nodes:
+                assert said(node.name, "agent-readyz.txt") == "forwarding\n" and "quiver_agent_mtu " in said(node.name, "agent-metrics.txt")
+                assert " dev quiver0 " in said(node.name, "host.txt") and "table inet quiver-outgoing" in said(node.name, "host.txt")
     assert rows[0] == ["NODE", "FORWARDS", "QUIVERD", "UP", "RESTARTS", "PODS", "MEMIFS", "TUNNELS", "MTU"] and len(rows) == 3, rows
     way = ["0", "1500"] if OVERLAY == "none" else ["1", "1450"]
     assert [(row[:2], row[5:]) for row in rows[1:]] == [(["n1", "yes"], ["1", "1", *way]), (["n2", "yes"], ["1", "0", *way])], rows

@@ -50,6 +50,9 @@ type options struct {
 	plugins, networks, plugin, network, program, programState        string
 }
 
+// hostWord has the program write what the host's kernel has of addresses, routes and rules, and nothing of an agent: for whoever shall find a fault.
+const hostWord = "host"
+
 // How long calls that are being answered at the end may still take.
 const farewellTime = 5 * time.Second
 
@@ -58,6 +61,13 @@ func main() {
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == probeWord {
 		if err := probed(ctx, os.Args[2:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == hostWord {
+		if err := host.Describe(os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,14 +31,17 @@ var questions = []string{
 	"show fib", "show neighbor", "show session", "show vip", "show acl", "show tenant",
 }
 
+// What the agent's program is asked there, by the names of files; ADDRESS is where the agent answers.
+var agentQuestions = map[string]string{"host": "host", "agent-readyz": "probe get ADDRESS/readyz", "agent-metrics": "probe get ADDRESS/metrics"}
+
 // entry is a file of a dump.
 type entry struct {
 	name string
 	text []byte
 }
 
-// Sysdump writes what all nodes say of themselves as a tar archive, compressed: for each what `quiver` shows, the pod of Quiver, and
-// what its containers logged. What can't be had is told in its place, and counted.
+// Sysdump writes what all nodes say of themselves as a tar archive, compressed: for each what `quiver` shows, the agent's metrics and
+// what it says of itself, addresses, routes and firewall of the host, the pod of Quiver, and what its containers logged. What can't be had is told in its place, and counted.
 func (c *Cluster) Sysdump(ctx context.Context, to io.Writer) (missing int, err error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -49,13 +54,16 @@ func (c *Cluster) Sysdump(ctx context.Context, to io.Writer) (missing int, err e
 		waiting.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, dumpTime)
 			defer cancel()
-			parts[i], failures[i] = dump(node, func(words []string, out io.Writer) error {
-				// Both are written at the same time.
-				var failed bytes.Buffer
-				err := c.Run(ctx, node, words, out, &failed)
-				_, _ = failed.WriteTo(out)
-				return err
-			}, func(container string, before bool, out io.Writer) error {
+			with := func(run func(context.Context, Node, []string, io.Writer, io.Writer) error) asked {
+				return func(words []string, out io.Writer) error {
+					// Both are written at the same time.
+					var failed bytes.Buffer
+					err := run(ctx, node, words, out, &failed)
+					_, _ = failed.WriteTo(out)
+					return err
+				}
+			}
+			parts[i], failures[i] = dump(node, with(c.Run), with(c.RunAgent), func(container string, before bool, out io.Writer) error {
 				return c.log(ctx, node.Pod, container, before, out)
 			})
 		})
@@ -82,8 +90,11 @@ func (c *Cluster) log(ctx context.Context, pod *core.Pod, container string, befo
 	return err
 }
 
+// asked has a program on a node write what it says.
+type asked func(words []string, out io.Writer) error
+
 // dump is a node's part, and how many files of it couldn't be had.
-func dump(node Node, quiver func(words []string, out io.Writer) error, log func(container string, before bool, out io.Writer) error) (all []entry, missing int) {
+func dump(node Node, quiver, agent asked, log func(container string, before bool, out io.Writer) error) (all []entry, missing int) {
 	add := func(name string, fill func(io.Writer) error) {
 		var text bytes.Buffer
 		if err := fill(&text); err != nil {
@@ -106,6 +117,13 @@ func dump(node Node, quiver func(words []string, out io.Writer) error, log func(
 	for _, question := range questions {
 		words := strings.Fields(question)
 		add(strings.ReplaceAll(question, " ", "-")+".txt", func(out io.Writer) error { return quiver(words, out) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(agentQuestions)) {
+		question := agentQuestions[name]
+		if address := node.health(); address != "" || !strings.Contains(question, "ADDRESS") {
+			words := strings.Fields(strings.ReplaceAll(question, "ADDRESS", address))
+			add(name+".txt", func(out io.Writer) error { return agent(words, out) })
+		}
 	}
 	for _, container := range append(node.Pod.Status.InitContainerStatuses, node.Pod.Status.ContainerStatuses...) {
 		add(path.Join("logs", container.Name+".txt"), func(out io.Writer) error { return log(container.Name, false, out) })
