@@ -168,6 +168,82 @@ func TestValuesReachTheirPlace(t *testing.T) {
 	}
 }
 
+func TestMetricsAreForOthersThanTheNodeWhereThatIsSaid(t *testing.T) {
+	everywhere := "[metrics]\nlisten = \"[::]:9400\"\n"
+	for _, c := range []struct {
+		address, settings, health, probed string
+		ports                             []int32
+	}{
+		{"", "", "127.0.0.1:9478", "127.0.0.1", nil},
+		{"127.0.0.1", everywhere, "127.0.0.1:9478", "127.0.0.1", []int32{9400}},
+		{"node", "[metrics]\nlisten = \"[::1]:9400\"\n", "[$(NODE_ADDRESS)]:9478", "", []int32{9478}},
+		{"0.0.0.0", "[metrics]\nlisten = \"127.0.0.1:9477\"\n", "0.0.0.0:9478", "127.0.0.1", []int32{9478}},
+		{"::", everywhere, "[::]:9478", "127.0.0.1", []int32{9400, 9478}},
+	} {
+		values := map[string]any{}
+		if c.address != "" {
+			values["agent"] = map[string]any{"healthAddress": c.address}
+		}
+		if c.settings != "" {
+			values["quiverd"] = map[string]any{"settings": c.settings}
+		}
+		containers := daemons(t, render(t, values)).Spec.Template.Spec.Containers
+		agent := containers[1]
+		knows := slices.ContainsFunc(agent.Env, func(one core.EnvVar) bool {
+			return one.Name == "NODE_ADDRESS" && one.ValueFrom.FieldRef.FieldPath == "status.hostIP"
+		})
+		if !slices.Contains(agent.Command, "--health="+c.health) || knows != (c.address == "node") {
+			t.Errorf("%s: %q, %v", c.address, agent.Command, agent.Env)
+		}
+		for _, probe := range []*core.Probe{agent.LivenessProbe, agent.ReadinessProbe} {
+			if probe.HTTPGet.Host != c.probed || probe.HTTPGet.Port.IntValue() != 9478 {
+				t.Errorf("%s: %+v", c.address, probe.HTTPGet)
+			}
+		}
+		var ports []int32
+		for _, container := range containers {
+			for _, port := range container.Ports {
+				ports = append(ports, port.ContainerPort)
+			}
+		}
+		if !slices.Equal(ports, c.ports) {
+			t.Errorf("%s, %q: ports %v", c.address, c.settings, ports)
+		}
+	}
+	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"healthAddress": "10.0.0.1"}}); err == nil || !strings.Contains(err.Error(), "agent.healthAddress: 10.0.0.1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestThePodMonitorAsksWhoeverCanBeAsked(t *testing.T) {
+	with := func(agent, quiverd map[string]any) map[string]any {
+		monitor := map[string]any{"enabled": true, "interval": "7s", "labels": map[string]any{"release": "x"}}
+		return map[string]any{"metrics": map[string]any{"podMonitor": monitor}, "agent": agent, "quiverd": quiverd}
+	}
+	monitor := func(values map[string]any) string {
+		for part := range strings.SplitSeq(render(t, values), "---\n") {
+			if strings.Contains(part, "kind: PodMonitor") {
+				return part
+			}
+		}
+		return ""
+	}
+	node, nothing := map[string]any{"healthAddress": "node"}, map[string]any{}
+	if got := monitor(map[string]any{"agent": node}); got != "" {
+		t.Errorf("nobody has asked for\n%s", got)
+	}
+	got := monitor(with(node, nothing))
+	if !strings.Contains(got, "    - port: agent-metrics\n      interval: 7s\n") || strings.Contains(got, "quiverd-metrics") || !strings.Contains(got, "    release: x\n") {
+		t.Errorf("without quiverd:\n%s", got)
+	}
+	if got := monitor(with(node, map[string]any{"settings": "[metrics]\nlisten = \"0.0.0.0:9477\"\n"})); !strings.Contains(got, "    - port: quiverd-metrics\n      interval: 7s") {
+		t.Errorf("with quiverd:\n%s", got)
+	}
+	if _, err := Render(chartDirectory, with(nothing, nothing)); err == nil || !strings.Contains(err.Error(), "agent.healthAddress=node") {
+		t.Errorf("%v", err)
+	}
+}
+
 // found is the first group of a pattern in a file of the project.
 func found(t *testing.T, file, pattern string) string {
 	t.Helper()

@@ -27,6 +27,10 @@ containers:
     command: [quiverd]
     # NET_ADMIN: pods' devices; SYS_ADMIN: entering pods' network namespaces; NET_RAW: AF_PACKET; IPC_LOCK: huge pages.
     {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN" "IPC_LOCK") | nindent 4 }}
+    {{- with include "quiver.quiverdPort" . }}
+    ports:
+      - {name: quiverd-metrics, containerPort: {{ . }}}
+    {{- end }}
     resources:
       {{- toYaml .Values.quiverd.resources | nindent 6 }}
     livenessProbe:
@@ -59,7 +63,7 @@ containers:
       - --overlay-vni={{ if hasKey .Values.agent "overlayVNI" }}{{ .Values.agent.overlayVNI | int }}{{ else }}4096{{ end }}
       {{- end }}
       - --host-device={{ .Values.agent.hostDevice }}
-      - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
+      - --health={{ include "quiver.healthHost" . }}:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
       - --settings=/etc/quiver/agent.yaml
@@ -68,6 +72,12 @@ containers:
         valueFrom:
           fieldRef:
             fieldPath: spec.nodeName
+      {{- if eq (include "quiver.healthAddress" .) "node" }}
+      - name: NODE_ADDRESS
+        valueFrom:
+          fieldRef:
+            fieldPath: status.hostIP
+      {{- end }}
     envFrom:
       # Where there is no kube-proxy: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
       - configMapRef:
@@ -75,17 +85,21 @@ containers:
           optional: true
     # NET_ADMIN: routes to other nodes and Services, node ports, tunnels' way through the host, translation of what leaves the cluster; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
     {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN") | nindent 4 }}
+    {{- if ne (include "quiver.healthAddress" .) "127.0.0.1" }}
+    ports:
+      - {name: agent-metrics, containerPort: {{ .Values.agent.healthPort | int }}}
+    {{- end }}
     resources:
       {{- toYaml .Values.agent.resources | nindent 6 }}
     livenessProbe:
-      httpGet: {host: 127.0.0.1, port: {{ .Values.agent.healthPort | int }}, path: /livez}
+      httpGet: { {{- include "quiver.probeHost" . -}} port: {{ .Values.agent.healthPort | int }}, path: /livez}
       initialDelaySeconds: 10
       periodSeconds: 20
       timeoutSeconds: 10
       failureThreshold: 3
     # That it forwards: its pods' packets go through this node's quiverd.
     readinessProbe:
-      httpGet: {host: 127.0.0.1, port: {{ .Values.agent.healthPort | int }}, path: /readyz}
+      httpGet: { {{- include "quiver.probeHost" . -}} port: {{ .Values.agent.healthPort | int }}, path: /readyz}
       periodSeconds: 5
       timeoutSeconds: 5
       failureThreshold: 2
