@@ -14,7 +14,7 @@ use crate::v1::{ApplyRequest, ApplyResponse, Config};
 /// Where quiverd listens unless it is told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/quiver/quiver.sock";
 
-/// Largest message either side accepts, in bytes. What is larger is sent in parts (`ApplyStream`, `Get`, `Fib`).
+/// Largest message either side accepts, in bytes. What is larger is sent in parts (`ApplyStream`, `Get`, `Fib`, `Vips`).
 pub const MAX_MESSAGE: usize = 64 << 20;
 
 /// A connection could not be made.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use api::v1::ApplyResponse;
 use tonic::{Code, Status};
 
 use crate::config::InputError;
@@ -115,16 +116,26 @@ pub(crate) trait Doing<T> {
     fn doing(self, what: &str) -> Result<T, Error>;
 }
 
+/// An answer of quiverd that is an error, with the words of the command put before it.
+fn daemon(doing: &str) -> impl FnOnce(Status) -> Error {
+    move |status| Error::Daemon { doing: doing.to_owned(), status: Box::new(status) }
+}
+
 impl<T> Doing<T> for Result<tonic::Response<T>, Status> {
     fn doing(self, what: &str) -> Result<T, Error> {
-        self.map(tonic::Response::into_inner)
-            .map_err(|status| Error::Daemon { doing: what.to_owned(), status: Box::new(status) })
+        self.map(tonic::Response::into_inner).map_err(daemon(what))
     }
 }
 
 impl<T> Doing<Option<T>> for Result<Option<T>, Status> {
     fn doing(self, what: &str) -> Result<Option<T>, Error> {
-        self.map_err(|status| Error::Daemon { doing: what.to_owned(), status: Box::new(status) })
+        self.map_err(daemon(what))
+    }
+}
+
+impl Doing<ApplyResponse> for Result<ApplyResponse, Status> {
+    fn doing(self, what: &str) -> Result<ApplyResponse, Error> {
+        self.map_err(daemon(what))
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use api::v1::{ApplyRequest, ApplyResponse};
 use clap::{Args, ValueHint};
 
-use super::{input, parts, report};
+use super::{input, report};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::exit::Exit;
 use crate::output::OutputArgs;
 
@@ -49,7 +49,7 @@ pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<Exit, E
         ..ApplyRequest::default()
     };
     let asked = report::Asked::new(&request);
-    let response = parts::send(&mut context.connect().await?, request, "apply").await?;
+    let response = api::client::apply(&mut context.connect().await?, request).await.doing("apply")?;
     context.print(
         &args.output.output.write(&response, |response| report::report(response, &asked, context.paint))?,
     )?;

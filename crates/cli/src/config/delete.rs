@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use clap_complete::ArgValueCandidates;
 
 use super::kind::{Selector, describe, full_name, selector};
-use super::{apply, input, parts, report};
+use super::{apply, input, report};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::exit::Exit;
 use crate::output::{Form, OutputArgs};
 use crate::reference::candidates;
@@ -47,7 +47,7 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs) -> Result<Exit,
         ..ApplyRequest::default()
     };
     let asked = report::Asked::new(&request);
-    let response = parts::send(&mut context.connect().await?, request, "delete").await?;
+    let response = api::client::apply(&mut context.connect().await?, request).await.doing("delete")?;
     let deleted = |object: &ObjectRef| {
         response.changes.iter().any(|change| {
             change.kind() == ChangeKind::Removed && change.object.as_ref().is_some_and(|it| it == object)

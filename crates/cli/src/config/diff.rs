@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use api::v1::ApplyRequest;
 use clap::{Args, ValueHint};
 
-use super::{apply, input, parts, report};
+use super::{apply, input, report};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::exit::Exit;
 use crate::output::{Form, OutputArgs};
 
@@ -35,7 +35,7 @@ pub(crate) async fn diff(context: &Context, args: &DiffArgs) -> Result<Exit, Err
         ..ApplyRequest::default()
     };
     let asked = report::Asked::new(&request);
-    let response = parts::send(&mut context.connect().await?, request, "diff").await?;
+    let response = api::client::apply(&mut context.connect().await?, request).await.doing("diff")?;
     let exit = match apply::exit(&response) {
         Exit::Done if !response.changes.is_empty() => Exit::Differs,
         exit => exit,

@@ -12,7 +12,6 @@ mod diff;
 mod get;
 mod input;
 mod kind;
-mod parts;
 mod report;
 mod rows;
 

@@ -21,7 +21,12 @@ impl View for Vips {
 
     async fn fetch(&self, client: &mut Client) -> Result<VipsResponse, Error> {
         let request = VipsRequest { name: self.name.clone().unwrap_or_default() };
-        client.vips(request).await.doing("show vip")
+        let mut stream = client.vips(request).await.doing("show vip")?;
+        let mut all = VipsResponse::default();
+        while let Some(part) = stream.message().await.doing("show vip")? {
+            all.vips.extend(part.vips);
+        }
+        Ok(all)
     }
 
     fn table(&self, answer: &VipsResponse, before: Option<Before<'_, VipsResponse>>, paint: Paint) -> String {

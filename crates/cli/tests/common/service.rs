@@ -43,6 +43,7 @@ impl Quiver for Recorded {
     type SessionEventsStream = Parts<SessionEventsResponse>;
     type SessionsStream = Parts<SessionsResponse>;
     type AclsStream = Parts<AclsResponse>;
+    type VipsStream = Parts<VipsResponse>;
 
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let request = request.into_inner();
@@ -113,8 +114,8 @@ impl Quiver for Recorded {
         Ok(Response::new(PolicersResponse::default()))
     }
 
-    async fn vips(&self, _: Request<VipsRequest>) -> Answer<VipsResponse> {
-        Ok(Response::new(VipsResponse::default()))
+    async fn vips(&self, _: Request<VipsRequest>) -> Answer<Self::VipsStream> {
+        Ok(Response::new(parts(vec![VipsResponse::default()])))
     }
 
     async fn acls(&self, _: Request<AclsRequest>) -> Answer<Self::AclsStream> {

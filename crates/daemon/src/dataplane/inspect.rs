@@ -53,8 +53,11 @@ pub trait Inspect: Send + Sync + 'static {
     fn nat_pools(&self) -> Vec<NatPoolState>;
     /// All policers, ordered by name.
     fn policers(&self) -> Vec<PolicerState>;
-    /// All VIPs, ordered by name.
-    fn vips(&self) -> Vec<VipState>;
+    /// Calls `each` with the VIP of that name, or with all of them if it is empty, ordered by name, until it returns false.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such VIP.
+    fn vips(&self, name: &str, each: &mut dyn FnMut(VipState) -> bool) -> Result<(), InspectError>;
     /// All lists of rules without these, ordered by name.
     fn acls(&self) -> Vec<AclState>;
     /// Calls `each` with pieces of lists and their rules, ordered by name, until it returns false.

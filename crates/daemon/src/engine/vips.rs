@@ -10,7 +10,7 @@ use features::session::order;
 use super::core::Core;
 use super::directory::Inventory;
 use super::start::Shared;
-use crate::dataplane::Change;
+use crate::dataplane::{Change, InspectError};
 use crate::model::Flaw;
 use crate::model::spec::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
 
@@ -46,10 +46,24 @@ impl Core {
     }
 }
 
-/// All VIPs, ordered by name.
-pub(super) fn vips(shared: &Shared) -> Vec<VipState> {
+/// Calls `each` with the VIP of that name, or with all of them, until it returns false.
+pub(super) fn each(
+    shared: &Shared,
+    name: &str,
+    each: &mut dyn FnMut(VipState) -> bool,
+) -> Result<(), InspectError> {
     let inventory = shared.directory.get();
-    inventory.vips.iter().map(|(name, vip)| state(&inventory, name, vip)).collect()
+    if name.is_empty() {
+        // One after the other: with their backends they may be millions.
+        let _ = inventory.vips.iter().all(|(name, vip)| each(state(&inventory, name, vip)));
+        return Ok(());
+    }
+    let (name, vip) = inventory
+        .vips
+        .get_key_value(name)
+        .ok_or_else(|| InspectError::NotFound(format!("there is no VIP {name} in force")))?;
+    each(state(&inventory, name, vip));
+    Ok(())
 }
 
 fn state(inventory: &Inventory, name: &Arc<str>, vip: &PlacedVip) -> VipState {

@@ -13,6 +13,8 @@ use crate::model::Key;
 
 /// Objects in one message: far below the limit, far above one packet.
 const PART: usize = 1000;
+/// Bytes after which a message is full, however few objects it has: one of them stays far below the limit, too.
+const BYTES: usize = 4 << 20;
 /// Parts made ahead of a slow client.
 const AHEAD: usize = 4;
 
@@ -49,15 +51,17 @@ pub(super) fn in_parts<T, M>(
     part: impl Fn(Vec<T>) -> M + Send + 'static,
 ) -> Parts<M>
 where
-    T: Send + 'static,
+    T: prost::Message + 'static,
     M: Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
-        let mut things = Vec::with_capacity(PART);
+        let (mut things, mut bytes) = (Vec::with_capacity(PART), 0);
         let result = produce(&mut |thing| {
+            bytes += thing.encoded_len();
             things.push(thing);
-            things.len() < PART || {
+            things.len() < PART && bytes < BYTES || {
+                bytes = 0;
                 let full = std::mem::replace(&mut things, Vec::with_capacity(PART));
                 sender.blocking_send(Ok(part(full))).is_ok()
             }
@@ -66,4 +70,40 @@ where
         let _ = sender.blocking_send(result.map(|()| part(things)));
     });
     Box::pin(ReceiverStream::new(receiver))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::v1::{VipBackendState, VipState, VipsResponse};
+    use prost::Message as _;
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_are_small_whatever_is_in_them() {
+        let backend = VipBackendState { address: "2001:db8::1".into(), ..VipBackendState::default() };
+        let vip = |number: usize| VipState {
+            name: format!("{number}"),
+            backends: vec![backend.clone(); 10_000],
+            ..VipState::default()
+        };
+        let all: Vec<_> = (0..100).map(vip).collect();
+        let produce = {
+            let all = all.clone();
+            move |each: &mut dyn FnMut(VipState) -> bool| {
+                let _ = all.into_iter().all(each);
+                Ok(())
+            }
+        };
+        let mut parts = in_parts(produce, |vips| VipsResponse { vips });
+        let (mut together, mut messages) = (Vec::new(), 0);
+        while let Some(part) = parts.next().await {
+            let part = part.unwrap();
+            assert!(part.encoded_len() < BYTES + all[0].encoded_len());
+            together.extend(part.vips);
+            messages += 1;
+        }
+        assert!(together == all && messages > 3, "{messages}");
+    }
 }

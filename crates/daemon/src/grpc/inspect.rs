@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::names::DEFAULT_VRF;
 use api::v1::{
     AclState, AclsRequest, AclsResponse, FibEntry, FibRequest, FibResponse, SessionState, SessionsRequest,
-    SessionsResponse, VersionResponse,
+    SessionsResponse, VersionResponse, VipState, VipsRequest, VipsResponse,
 };
 use tonic::Status;
 
@@ -70,6 +70,14 @@ pub(super) fn acls(request: AclsRequest, inspect: Arc<dyn Inspect>) -> Parts<Acl
     in_parts(
         move |each| inspect.acl_rules(&request, each).map_err(Status::from),
         |acls: Vec<AclState>| AclsResponse { acls },
+    )
+}
+
+/// The VIPs a client asked for.
+pub(super) fn vips(request: VipsRequest, inspect: Arc<dyn Inspect>) -> Parts<VipsResponse> {
+    in_parts(
+        move |each| inspect.vips(&request.name, each).map_err(Status::from),
+        |vips: Vec<VipState>| VipsResponse { vips },
     )
 }
 

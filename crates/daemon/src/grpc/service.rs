@@ -25,7 +25,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
-use super::inspect::{acls, fib, named, sessions, version};
+use super::inspect::{acls, fib, named, sessions, version, vips};
 use super::watch::watch;
 use crate::control::Handle;
 use crate::dataplane::Inspect;
@@ -176,10 +176,10 @@ impl Quiver for Service {
         Ok(Response::new(PolicersResponse { policers }))
     }
 
-    async fn vips(&self, request: Request<VipsRequest>) -> Answer<VipsResponse> {
-        let name = request.into_inner().name;
-        let vips = named("VIP", &name, self.inspect.vips(), |vip| &vip.name)?;
-        Ok(Response::new(VipsResponse { vips }))
+    type VipsStream = Parts<VipsResponse>;
+
+    async fn vips(&self, request: Request<VipsRequest>) -> Answer<Self::VipsStream> {
+        Ok(Response::new(vips(request.into_inner(), Arc::clone(&self.inspect))))
     }
 
     type AclsStream = Parts<AclsResponse>;

@@ -158,8 +158,12 @@ impl Inspect for Glass {
         }
     }
 
-    fn vips(&self) -> Vec<VipState> {
-        vec![VipState { name: "web".into(), sessions: 2, ..VipState::default() }]
+    fn vips(&self, name: &str, each: &mut dyn FnMut(VipState) -> bool) -> Result<(), InspectError> {
+        if !matches!(name, "" | "web") {
+            return Err(InspectError::NotFound(format!("there is no VIP {name} in force")));
+        }
+        each(VipState { name: "web".into(), sessions: 2, ..VipState::default() });
+        Ok(())
     }
 
     fn nat_pools(&self) -> Vec<NatPoolState> {

@@ -96,8 +96,8 @@ impl Inspect for EngineHandle {
         policers::policers(&self.shared)
     }
 
-    fn vips(&self) -> Vec<VipState> {
-        vips::vips(&self.shared)
+    fn vips(&self, name: &str, each: &mut dyn FnMut(VipState) -> bool) -> Result<(), InspectError> {
+        vips::each(&self.shared, name, each)
     }
 
     fn acls(&self) -> Vec<AclState> {
