@@ -68,12 +68,13 @@ fn a_refused_object_has_field_reason_and_remedy() {
 #[test]
 fn a_batch_too_large_for_one_message_is_sent_in_parts() {
     let server = Server::start();
-    let routes = (0..45_000).map(|n| format!("[[route]]\nprefix = \"10.{}.{}.0/24\"\n", n / 256, n % 256));
+    let address = |n: u32| std::net::Ipv4Addr::from(0x0a00_0000 + n);
+    let routes = (0..300_000).map(|n| format!("[[route]]\nprefix = \"{}/32\"\n", address(n)));
     let many = server.file("many.toml", &routes.collect::<String>());
     let ran = server.quiver(&["apply", "-f", &many, "-o", "json"]);
     assert_eq!(ran.status, 0, "{}", ran.err);
     let sizes = server.applied().iter().map(|part| part.upserts.as_ref().unwrap().len()).collect::<Vec<_>>();
-    assert_eq!(sizes, [20_000, 20_000, 5_000]);
+    assert!(sizes.len() > 2 && sizes.iter().sum::<usize>() == 300_000, "{sizes:?}");
 }
 
 #[test]
