@@ -45,7 +45,7 @@ impl Server {
         };
         runtime.spawn(
             tonic::transport::Server::builder()
-                .add_service(QuiverServer::new(service))
+                .add_service(QuiverServer::new(service).max_decoding_message_size(api::client::MAX_MESSAGE))
                 .serve_with_incoming(UnixListenerStream::new(listener)),
         );
         Self { folder, applied, _runtime: runtime }
