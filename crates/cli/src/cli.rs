@@ -98,7 +98,7 @@ pub(crate) enum Command {
     /// Say what becomes of the rest of sessions that an engine looks into: all of them, or those that agree with everything that is said
     ///
     /// For engines, and for those who read what they write. Sessions of tenants without the service redirect aren't judged. The verdict holds until
-    /// the session ends or its tenant changes.
+    /// the session ends or its tenant, a list that the tenant names, or a set of such a list changes.
     Verdict(VerdictArgs),
     /// Write the script that teaches a shell to complete commands and names
     ///

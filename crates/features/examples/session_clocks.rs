@@ -331,6 +331,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32, occupancy: &
         early_syn_drop: false,
         parser: 0,
         scope: 0,
+        policy: 1,
         chain: [or_exit(order().chain(services.iter().copied())); 2],
         slow_path: Default::default(),
         midstream: Default::default(),

@@ -55,7 +55,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whoever looks sees the lists that workers are about to see; sessions are asked about again.
+    /// Whoever looks sees the lists that workers are about to see; sessions are asked about again. Tenants are by another policy from now on that name one which has
+    /// changed, or whose sets have.
     pub(super) fn take_filters(&mut self) {
         if !self.filters.is_changed() {
             return;
@@ -63,6 +64,17 @@ impl Core {
         let changed = self.filters.publish();
         self.tenant_changes += 1;
         self.directory.change(|inventory| {
+        let (now, filters) = (self.tenant_changes, &self.filters);
+        let touched = |name: &str| changed.touches(name, filters.placed(name).as_ref());
+        self.directory.change(|inventory| {
+            for tenant in inventory.tenants.values_mut() {
+                if tenant.spec.acls.iter().any(|name| touched(name))
+                    && let Some((_, since)) = &mut tenant.seen
+                {
+                    *since = now;
+                }
+            }
+        });
             for (name, list) in changed.lists {
                 match list {
                     Some(list) => inventory.acls.insert(name, list),

@@ -86,8 +86,10 @@ pub(super) struct Core {
     pub(super) waiting: Vec<(usize, u32, OwnedPacket)>,
     /// Sessions that each worker may have.
     pub(super) sessions_per_worker: usize,
-    /// Counts changes of tenants: workers look through their sessions after each.
+    /// Counts publications that change what may become of sessions: workers look through them after each.
     pub(super) tenant_changes: u64,
+    /// Tenants, NAT pools or policers have changed since they were published.
+    pub(super) tenants_changed: bool,
     /// Tenants that are gone since tenants were published.
     pub(super) departed_tenants: BTreeMap<Name, Tenant>,
     /// NAT pools, likewise.
@@ -155,6 +157,7 @@ impl Core {
             self.take_vips();
             self.hand_down_sessions();
             self.take_filters();
+            self.take_tenants();
         }
         let inventory = self.directory.get();
         let mut draft = self.publisher.draft();

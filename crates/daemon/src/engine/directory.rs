@@ -67,6 +67,8 @@ pub(super) struct Tenant {
     pub(super) occupancy: Arc<Occupancy>,
     /// The engine that looks into its sessions, if it has one.
     pub(super) engine: Arc<Engine>,
+    /// As workers see it, and since when it is by the policy that it is by (a count of changes); `None`: they don't yet.
+    pub(super) seen: Option<(Arc<TenantSpec>, u64)>,
 }
 
 /// A NAT pool as the engine keeps it.

@@ -40,7 +40,7 @@ impl Core {
             (None, None) => {}
         }
         // Tenants are compiled with their pools, and workers look through their sessions.
-        self.tenant_changes += 1;
+        self.tenants_changed = true;
         self.interfaces_changed = true;
         Ok(())
     }

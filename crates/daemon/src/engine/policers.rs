@@ -58,7 +58,7 @@ impl Core {
             (None, None) => {}
         }
         // Tenants are compiled with their policers.
-        self.tenant_changes += 1;
+        self.tenants_changed = true;
         self.interfaces_changed = true;
         Ok(())
     }

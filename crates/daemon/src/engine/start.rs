@@ -197,6 +197,7 @@ impl Engine {
             routing,
             sessions_per_worker: options.sessions,
             tenant_changes: 0,
+            tenants_changed: false,
             departed_tenants: BTreeMap::new(),
             departed_pools: BTreeMap::new(),
             departed_policers: BTreeMap::new(),

@@ -39,7 +39,8 @@ impl Core {
                 };
                 let occupancy = before.map(|tenant| Arc::clone(&tenant.occupancy)).unwrap_or_default();
                 let engine = before.and_then(|tenant| redirects::kept(tenant, after)).unwrap_or_default();
-                let tenant = Tenant { index, spec: Arc::clone(after), occupancy, engine };
+                let seen = before.and_then(|tenant| tenant.seen.clone());
+                let tenant = Tenant { index, spec: Arc::clone(after), occupancy, engine, seen };
                 drop(inventory);
                 self.directory.change(|inventory| inventory.tenants.insert(after.name.clone(), tenant));
             }
@@ -49,9 +50,26 @@ impl Core {
             }
             (None, None) => {}
         }
-        self.tenant_changes += 1;
+        self.tenants_changed = true;
         self.interfaces_changed = true;
         Ok(())
+    }
+
+    /// Workers are about to see all tenants as they are: those that have become others since are by another policy from now on.
+    pub(super) fn take_tenants(&mut self) {
+        if !std::mem::take(&mut self.tenants_changed) {
+            return;
+        }
+        self.tenant_changes += 1;
+        let now = self.tenant_changes;
+        self.directory.change(|inventory| {
+            for tenant in inventory.tenants.values_mut() {
+                // One that a batch has changed and changed back is what it was.
+                let before = tenant.seen.as_ref().filter(|(spec, _)| spec.is_same_policy(&tenant.spec));
+                let since = before.map_or(now, |(_, since)| *since);
+                tenant.seen = Some((Arc::clone(&tenant.spec), since));
+            }
+        });
     }
 
     /// A step of a batch that changes what workers know of sessions. They see none of it before the batch is complete: what is referred to may come
@@ -70,7 +88,15 @@ impl Core {
         self.take_vips();
         self.take_filters();
         let mut draft = self.publisher.draft();
-        draft.change(self.keys.tenants, |tenants| self.compile_sessions(tenants));
+        let inventory = self.directory.get();
+        draft.change(self.keys.tenants, |tenants| {
+            self.compile_sessions(tenants);
+            for tenant in inventory.tenants.values() {
+                if let Some((_, policy)) = tenant.seen {
+                    tenants.set_policy(tenant.index, policy);
+                }
+            }
+        });
         self.publisher.publish(draft);
     }
 
@@ -115,6 +141,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             early_syn_drop: spec.early_syn_drop,
             parser: spec.parser_number(),
             scope: spec.scope,
+            policy: tenant.seen.as_ref().map_or(tenants.generation, |(_, policy)| *policy),
             chain: spec.chain,
             slow_path: spec.slow_path,
             midstream: spec.midstream,

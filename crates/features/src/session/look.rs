@@ -153,14 +153,13 @@ impl Sessions {
                 continue;
             }
             match judgment {
-                Judgment::DropRest => self.block(tenants, handle.index, reason, false, tick),
+                Judgment::DropRest => self.block_for_good(tenants, handle.index, reason, tick),
                 Judgment::AllowRest => {
-                    let Some((session, (note, _))) =
-                        self.table.get(handle.index).zip(self.redirected.get_mut(*handle))
-                    else {
+                    let policy = tenants.get(session.tenant).map(|tenant| tenant.policy);
+                    let Some((policy, (note, _))) = policy.zip(self.redirected.get_mut(*handle)) else {
                         continue;
                     };
-                    note.allow(session);
+                    note.allow(policy);
                 }
             }
             judged += 1;

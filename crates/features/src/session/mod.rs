@@ -39,6 +39,7 @@ mod owed;
 pub mod parser;
 mod policer;
 pub mod redirect;
+mod renewal;
 mod reset;
 mod room;
 mod scopes;

@@ -44,6 +44,7 @@ pub(super) const SERVICE: Service = Service {
     errors: false,
     scopes: Scopes::All,
     any_key: false,
+    asked_again: true,
     explain,
 };
 

@@ -10,6 +10,8 @@ use graph::plan::features;
 pub struct Order {
     services: Vec<Service>,
     layout: Layout,
+    /// Those of each scope that are asked again.
+    asked_again: Vec<Chain>,
 }
 
 impl Order {
@@ -32,7 +34,13 @@ impl Order {
         let all = put(&scopes.join(", "), services)?;
         let services: Vec<Service> = all.into_iter().map(|at| services[at]).collect();
         let said: Vec<_> = services.iter().map(|service| (service.node.name, service.scopes)).collect();
-        Ok(Self { layout: Layout::new(&said)?, services })
+        let mut order = Self { layout: Layout::new(&said)?, services, asked_again: Vec::new() };
+        let of = |scope: usize| {
+            let again = order.of(scope as u8).filter(|(_, service)| service.asked_again);
+            again.fold(Chain::default(), |chain, (number, _)| chain.with(number))
+        };
+        order.asked_again = (0..scopes.len()).map(of).collect();
+        Ok(order)
     }
 
     /// The services of all scopes.
@@ -73,6 +81,11 @@ impl Order {
     pub fn of_errors(&self) -> Chain {
         let asked = self.of(0).filter(|(_, service)| service.errors);
         asked.fold(Chain::default(), |chain, (number, _)| chain.with(number))
+    }
+
+    /// Those of a scope that are [asked again](Service::asked_again) whatever has changed.
+    pub(super) fn asked_again(&self, scope: u8) -> Chain {
+        self.asked_again.get(usize::from(scope)).copied().unwrap_or_default()
     }
 
     /// The number of a service: its bit in chains of the scopes that it is of.

@@ -151,13 +151,14 @@ impl Packet<'_, '_> {
         at.checked_sub(l3).filter(|at| *at < self.head().len())
     }
 
-    /// No packet of the session comes to this service any more, of neither direction, until its tenant changes.
+    /// No packet of the session comes to this service any more, of neither direction, until its [tenant changes](Tenant::policy).
     pub fn leave_session(&mut self) {
         self.0.session.retire(self.0.me);
     }
 
-    /// Puts a service behind this one on both of the session's chains, until its tenant changes: it sees this packet, and all that come later. False where it
-    /// comes before this one, is of other scopes than the session's tenant, needs addresses and ports where the session was found by a parser's key, or packets of the session are dropped: then nothing changes.
+    /// Puts a service behind this one on both of the session's chains, until its [tenant changes](Tenant::policy): it sees this packet, and all that come later. False where it
+    /// comes before this one, is of other scopes than the session's tenant, needs addresses and ports where the session was found by a parser's key, packets of the session are
+    /// dropped, or there is no memory: then nothing changes.
     ///
     /// What the service needs of a tenant (a pool, lists, an engine) has to be the tenant's. `tcp-check` takes a connection that has begun for one whose beginning it
     /// hasn't seen, and follows it.
@@ -170,6 +171,8 @@ impl Packet<'_, '_> {
         {
             return false;
         }
+        let Some((decided, _)) = self.0.decided.get_mut(self.0.handle) else { return false };
+        *decided = decided.with(service);
         let is_new = !session.chain[0].has(service);
         if is_new && order().number(tcp_check::SERVICE.node.name) == Some(service) {
             session.marks.put(Marks::UNCHECKED, true);

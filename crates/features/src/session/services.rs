@@ -37,6 +37,9 @@ pub struct Service {
     pub scopes: Scopes,
     /// Whether it can do its work for sessions that a [parser](super::parser::Parser) finds: it needs neither addresses nor ports of them.
     pub any_key: bool,
+    /// Whether what it decides about a session depends on more than the session's tenant (rules, VIPs, pools): it sees sessions again that it has left when any of
+    /// that changes, and not only when their tenant does.
+    pub asked_again: bool,
     /// What it would do with a packet. It changes nothing, and says what it looks at.
     pub explain: fn(&mut Meeting<'_>) -> Meets,
 }
@@ -49,6 +52,7 @@ impl Service {
         errors: false,
         scopes: Scopes::DEFAULT,
         any_key: false,
+        asked_again: false,
         explain: |_| Meets::Passes,
     };
 }
@@ -100,6 +104,12 @@ impl Chain {
     #[must_use]
     pub const fn with(self, service: u8) -> Self {
         Self(self.0 | 1 << service)
+    }
+
+    /// It with all of `others`, too.
+    #[must_use]
+    pub const fn with_all(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     /// It without that service; where packets are dropped at its beginning, they are for the same reason.

@@ -37,7 +37,7 @@ pub enum Verdict {
     Skip,
     /// It is dropped, for that reason of the service's node.
     Drop(u8),
-    /// So are all that come after it, until its session ends or its tenant changes.
+    /// So are all that come after it, until its session ends or its [tenant changes](Tenant::policy).
     Block(u8),
     /// It is dropped, and its session ends.
     End(u8),
@@ -56,7 +56,7 @@ pub(super) enum Entry {
     Passes,
     /// It is dropped, for that reason of the service's node, and its session ends.
     Refused(u8),
-    /// So are all that come after it, until its session ends or its tenant changes.
+    /// So are all that come after it, until its session ends or anything changes that the service has asked.
     Blocked(u8),
     /// So are all others to the initiator, likewise.
     AnswersBlocked(u8),
@@ -110,6 +110,8 @@ pub(super) struct Visit<'a> {
     pub(super) translations: &'a Translations,
     /// What `redirect` knows of sessions.
     pub(super) redirected: &'a mut Beside<Note>,
+    /// What holds of sessions until their tenants change.
+    pub(super) decided: &'a mut Beside<Chain>,
     /// What the packet has done to its session.
     pub(super) step: Step,
     /// The service's number.
@@ -452,6 +454,7 @@ impl<S: Serve> Serving<S> {
             stats: &mut sessions.stats,
             translations: &sessions.translations,
             redirected: &mut sessions.redirected,
+            decided: &mut sessions.decided,
             step: Step::Stays,
             me: self.me,
             at,
@@ -478,15 +481,19 @@ impl<S: Serve> Serving<S> {
                 rest = session.map_or(rest, |session| session.chain[0].behind(self.me));
             }
         }
-        let end = matches!(verdict, Verdict::End(_));
         match verdict {
             Verdict::Next => Ok(rest),
             Verdict::Skip => Ok(Chain::default()),
             Verdict::Drop(reason) => Err(own + u16::from(reason)),
             Verdict::To(edge) => Err(LEAVES | u16::from(edge)),
-            Verdict::Block(reason) | Verdict::End(reason) => {
+            Verdict::Block(reason) => {
                 let reason = own + u16::from(reason);
-                sessions.block(tenants, flow.session(), reason, end, tick);
+                sessions.block_for_good(tenants, flow.session(), reason, tick);
+                Err(reason)
+            }
+            Verdict::End(reason) => {
+                let reason = own + u16::from(reason);
+                sessions.block(tenants, flow.session(), reason, true, tick);
                 Err(reason)
             }
         }

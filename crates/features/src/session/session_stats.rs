@@ -61,6 +61,7 @@ pub(super) const SERVICE: Service = Service {
     errors: false,
     scopes: Scopes::All,
     any_key: true,
+    asked_again: true,
     explain,
 };
 

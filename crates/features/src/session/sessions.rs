@@ -1,7 +1,6 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::acl::{self, Asking, Note};
-use super::direct_return;
 use super::dropped::Dropped;
 use super::early::Early;
 use super::entry::{Direction, Flow, Marks, Room, Session};
@@ -10,10 +9,11 @@ use super::kept::Kept;
 use super::owed::Round;
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
+use super::renewal::whole;
 use super::room::{Evicted, Part};
 use super::services::Chain;
-use super::session_stats::{self, Stats};
-use super::tcp_check::{self, Track};
+use super::session_stats::Stats;
+use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
 use graph::IfIndex;
@@ -56,6 +56,8 @@ pub struct Sessions {
     pub(super) tokens: Beside<Tokens>,
     /// What `redirect` knows of them.
     pub(super) redirected: Beside<Visits>,
+    /// What holds of them until their tenants change: services that others have put on their chains, or that their packets are dropped.
+    pub(super) decided: Beside<Chain>,
     /// What `session-stats` has noted of them.
     pub(super) stats: Beside<Stats>,
     /// How packets of those look on their far side that are translated.
@@ -86,6 +88,7 @@ impl Default for Sessions {
             asking: Asking::default(),
             tokens: Beside::default(),
             redirected: Beside::default(),
+            decided: Beside::default(),
             stats: Beside::default(),
             translations: Translations::default(),
             dropped: Dropped::default(),
@@ -106,28 +109,6 @@ fn yields(session: &Session, direction: Direction, handle: Handle, translations:
             Direction::Reverse => true,
             Direction::Forward => session.is_translated() && !translations.takes(handle),
         }
-}
-
-/// Whether the session's packets go to their backend as they are, so that answers aren't seen.
-fn is_direct(session: &Session, handle: Handle, translations: &Translations) -> bool {
-    session.is_translated() && translations.direct(handle).is_some()
-}
-
-/// Both chains of a session about which no service has decided anything but how it is translated.
-#[cold]
-fn whole(tenant: &Tenant, session: &Session, handle: Handle, translations: &Translations) -> [Chain; 2] {
-    if is_direct(session, handle, translations) {
-        direct_return::on(tenant.chain, tenant)
-    } else {
-        tenant.chain
-    }
-}
-
-/// Whether `session-stats` is on those chains.
-#[cold]
-fn is_noted(chains: [Chain; 2]) -> bool {
-    let number = super::order().number(session_stats::SERVICE.node.name);
-    number.is_some_and(|it| chains.iter().any(|chain| chain.block().is_none() && chain.has(it)))
 }
 
 impl Sessions {
@@ -153,6 +134,7 @@ impl Sessions {
             + self.begun.bytes()
             + self.tokens.bytes()
             + self.redirected.bytes()
+            + self.decided.bytes()
             + self.stats.bytes()
             + self.translations.bytes()
             + self.dropped.bytes()
@@ -244,61 +226,6 @@ impl Sessions {
     pub(super) fn find(&self, key: &Key, hash: u32) -> Option<(u32, bool)> {
         let found = self.table.find(key, hash)?;
         if tables::session::is_alias(found) { self.table.aliased(found) } else { Some((found, false)) }
-    }
-
-    /// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
-    /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more; likewise of `session-stats`, or where
-    /// they don't pass it from now on.
-    /// `None` where its tenant is gone, doesn't translate any more as its packets are translated, or isn't that any more whose sessions begin where it began.
-    #[cold]
-    pub(super) fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
-        if !self.outlives(tenants, index) {
-            return None;
-        }
-        let (handle, _, session) = self.table.visit(index)?;
-        let tenant = tenants.get(session.tenant)?;
-        if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
-            && !session.is_blocked()
-            && !session.chain[0].has(check)
-            && tenant.chain[0].has(check)
-        {
-            session.marks.put(Marks::UNCHECKED, true);
-            let direct = is_direct(session, handle, &self.translations);
-            if (direct || self.tcp.get(handle).is_some())
-                && let Some((track, _)) = self.tcp.get_mut(handle)
-            {
-                *track = Track::default();
-                track.answers_elsewhere(direct);
-            }
-        }
-        session.marks.put(Marks::YIELDS, false);
-        session.marks.put(Marks::YIELDS_TO_SYN, false);
-        // What it hasn't seen all along says nothing of what comes now.
-        let chain = whole(tenant, session, handle, &self.translations);
-        if !(is_noted(session.chain) && is_noted(chain)) {
-            self.stats.reset(handle);
-        }
-        session.chain = chain;
-        session.epoch = tenants.generation as u16;
-        if session.marks.list() == Some(Room::Blocked) {
-            self.unlink(index);
-            self.link(index);
-        }
-        Some(())
-    }
-
-    /// Whether a session whose tenants have changed goes on: whether [`Sessions::renew`] would have it.
-    pub(super) fn outlives(&self, tenants: &Tenants, index: u32) -> bool {
-        let (Some(handle), Some(key), Some(session)) =
-            (self.table.handle(index), self.table.key(index), self.table.get(index))
-        else {
-            return false;
-        };
-        let Some(tenant) = tenants.get(session.tenant) else { return false };
-        let is_anothers = self.begun.get(handle).is_some_and(|at| tenants.is_anothers(*at, session.tenant));
-        let translated = session.marks.has(Marks::TRANSLATED);
-        let found = key.parsed_by().is_none_or(|(parser, _)| parser == tenant.parser);
-        !is_anothers && found && (!translated || self.translations.holds(tenants, tenant, &key, handle))
     }
 
     /// Whether a packet of that side begins a session anew, as [`yields`] has it.
@@ -409,10 +336,12 @@ impl Sessions {
         let (handle, _, session) = self.table.visit(index)?;
         let direction = session.direction(from_high);
         session.count(direction, bytes);
+        let session = *session;
         let mut chain = session.chain[direction as usize];
         if session.epoch != tenants.generation as u16 && chain.block().is_none() {
             // As its next packet will find it.
-            chain = tenants.get(session.tenant)?.chain[direction as usize];
+            let tenant = tenants.get(session.tenant)?;
+            chain = self.chains_now(tenants, tenant, (&session, handle))[direction as usize];
         }
         if chain.block().is_none() && chain.has(acl::number()) {
             return None;
@@ -490,6 +419,17 @@ impl Sessions {
         if end && let Some(timer) = self.table.get(index).map(|session| session.timer) {
             self.wheel.cancel(timer);
             self.arm_at(index, tick);
+        }
+    }
+
+    /// The same, and that holds until its tenant changes, whatever else does.
+    #[cold]
+    pub(super) fn block_for_good(&mut self, tenants: &Tenants, index: u32, reason: u16, tick: u64) {
+        self.block(tenants, index, reason, false, tick);
+        if let Some(handle) = self.table.handle(index)
+            && let Some((decided, _)) = self.decided.get_mut(handle)
+        {
+            *decided = Chain::blocked(reason);
         }
     }
 }

@@ -136,6 +136,9 @@ pub struct Tenant {
     pub scope: u8,
     /// Services of packets from the initiator and to it, by their bits in that scope.
     pub chain: [Chain; 2],
+    /// Which one of its policies it is by, never 0: the [generation](Tenants::generation) since which its services, their settings, its own lists and the sets of those
+    /// have been what they are. What is decided about its sessions holds as long, whatever becomes of others.
+    pub policy: u64,
     /// What is done with packets that aren't simply one of a session's.
     pub slow_path: SlowPath,
     /// What `tcp-check` does with connections whose beginning it hasn't seen.
@@ -231,6 +234,22 @@ impl Tenants {
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&Tenant> {
         self.tenants.get(usize::from(number))?.as_deref()
+    }
+
+    /// Whether a tenant is by the policy yet that it was by in that generation, as sessions know it: one that lies no further back than they can tell, since workers look
+    /// through all of them after each.
+    pub(super) fn holds_since(&self, tenant: &Tenant, epoch: u16) -> bool {
+        let ago = (self.generation as u16).wrapping_sub(epoch);
+        tenant.policy <= self.generation.saturating_sub(ago.into())
+    }
+
+    /// Since when the tenant of that number is by its [policy](Tenant::policy).
+    pub fn set_policy(&mut self, number: u16, policy: u64) {
+        if let Some(Some(tenant)) = self.tenants.get_mut(usize::from(number))
+            && tenant.policy != policy
+        {
+            Arc::make_mut(tenant).policy = policy;
+        }
     }
 
     /// The worker that has the sessions of a key: the same for both directions.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::v1::{Acl, AclAction, AclRule, Backend, Endpoint, Tenant, Vip};
 use features::session::Tenants;
 use features::session::acl::Question;
+use features::session::tenants::TIMERS;
 use wire::IpProtocol;
 
 use super::*;
@@ -119,6 +120,73 @@ fn workers_see_all_of_a_batch_or_nothing() {
     // What comes by itself isn't held back afterwards.
     look.shared.core().interfaces_changed = true;
     assert!(!Arc::ptr_eq(&turn(&look), &seen));
+}
+
+/// What is decided about a tenant's sessions holds until the tenant, a list that it names, or a set of those is another one.
+#[test]
+fn a_tenant_is_by_another_policy_when_it_or_its_rules_change_and_not_when_others_do() {
+    let mut engine = engine();
+    let look = engine.handle();
+    let tenant = |name: &str, list: &str| {
+        let services = vec!["l4-lifecycle".to_string(), "acl".into()];
+        TenantSpec::parse(&Tenant {
+            name: name.into(),
+            forward_services: services.clone(),
+            reverse_services: services,
+            acls: vec![list.into()],
+            ..Tenant::default()
+        })
+        .unwrap()
+    };
+    let named = |name: &str, member: &str| AddressSetSpec { name: Name::new(name).unwrap(), ..set(member) };
+    let of_set = |set: &str| vec![rule(AclAction::Reflect, set)];
+    let (red, blue) = (Arc::new(tenant("red", "web")), Arc::new(tenant("blue", "mail")));
+    let change = |before: &Arc<TenantSpec>, after: TenantSpec| {
+        Operation::Tenant(Change { before: Some(Arc::clone(before)), after: Some(Arc::new(after)) })
+    };
+    let mut policies = |operations: Vec<Operation>| {
+        operations.iter().for_each(|operation| engine.execute(operation).unwrap());
+        engine.publish().unwrap();
+        let seen = turn(&look);
+        let number = |name: &str| (1..3).find(|at| seen.get(*at).is_some_and(|it| *it.name == *name));
+        let policy = |name| seen.get(number(name).unwrap()).unwrap().policy;
+        assert!(policy("red").max(policy("blue")) <= seen.generation);
+        (policy("red"), policy("blue"), seen.generation)
+    };
+    let mut before = policies(vec![
+        Operation::AddressSet(Change::added(&Arc::new(named("office", "192.0.2.0/24")))),
+        Operation::AddressSet(Change::added(&Arc::new(named("others", "192.0.2.0/24")))),
+        Operation::Acl(Change::added(&Arc::new(list("web", of_set("office"))))),
+        Operation::Acl(Change::added(&Arc::new(list("mail", of_set("others"))))),
+        Operation::Tenant(Change::added(&red)),
+        Operation::Tenant(Change::added(&blue)),
+    ]);
+    assert!(before.0 > 0 && before.1 > 0);
+    let keeps = TenantSpec { keep_sessions: true, ..(*red).clone() };
+    let longer = TenantSpec { max_sessions: 7, timeouts: [9; TIMERS], ..keeps.clone() };
+    let members =
+        |name: &str, member: &str| Operation::AddressSet(Change::added(&Arc::new(named(name, member))));
+    for (what, operations, changed) in [
+        ("another's set", vec![members("others", "192.0.2.0/25")], (false, true)),
+        ("its set", vec![members("office", "192.0.2.0/25")], (true, false)),
+        ("a set of nobody's", vec![members("home", "192.0.2.0/25")], (false, false)),
+        ("its list", vec![Operation::Acl(Change::added(&Arc::new(list("web", vec![]))))], (true, false)),
+        ("a set of its list before", vec![members("office", "192.0.2.0/26")], (false, false)),
+        ("the tenant", vec![change(&red, keeps.clone())], (true, false)),
+        ("how many, and how long", vec![change(&red, longer.clone())], (false, false)),
+        ("there and back", vec![change(&red, (*red).clone()), change(&red, longer.clone())], (false, false)),
+        ("another tenant", vec![change(&blue, tenant("blue", "web"))], (false, true)),
+        (
+            "a list of both",
+            vec![Operation::Acl(Change::added(&Arc::new(list("web", of_set("home")))))],
+            (true, true),
+        ),
+    ] {
+        let after = policies(operations);
+        assert_eq!((after.0 > before.0, after.1 > before.1), changed, "{what}");
+        assert!(after.2 > before.2, "{what}: workers look through their sessions");
+        before = after;
+    }
 }
 
 /// The tenant that these bring.

@@ -88,6 +88,22 @@ pub struct ClassSpec {
 }
 
 impl TenantSpec {
+    /// Whether it does the same with its sessions as another one: these may begin at other interfaces, be more, and last longer.
+    #[must_use]
+    pub fn is_same_policy(&self, other: &Self) -> bool {
+        let here = Self {
+            interfaces: other.interfaces.clone(),
+            outside_interfaces: other.outside_interfaces.clone(),
+            timeouts: other.timeouts,
+            max_sessions: other.max_sessions,
+            max_new_per_second: other.max_new_per_second,
+            early_syn_drop: other.early_syn_drop,
+            classes: other.classes.clone(),
+            ..self.clone()
+        };
+        here == *other
+    }
+
     /// Reads what a client sent.
     ///
     /// # Errors

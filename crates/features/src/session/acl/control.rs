@@ -4,7 +4,7 @@ use super::lists::{Acl, Acls, Action, Bound, host};
 use core::cmp::Ordering;
 use core::net::IpAddr;
 use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tables::classifier::{ANY, Flags, PortRange, Prefix, Rule, Rules, Term};
@@ -74,6 +74,8 @@ pub struct Placed {
     pub config: Arc<AclConfig>,
     /// As workers see it.
     pub acl: Arc<Acl>,
+    /// Names of sets that its rules refer to, ascending.
+    pub sets: Arc<[Arc<str>]>,
 }
 
 /// A name that others refer to: its number, and by how many.
@@ -156,6 +158,17 @@ impl Numbers {
 pub struct Changed {
     /// Lists that are others now, or gone.
     pub lists: BTreeMap<Arc<str>, Option<Placed>>,
+    /// Names of sets that have other members now.
+    pub sets: BTreeSet<Arc<str>>,
+}
+
+impl Changed {
+    /// Whether a list has other rules now, or they have other addresses.
+    #[must_use]
+    pub fn touches(&self, name: &str, list: Option<&Placed>) -> bool {
+        self.lists.contains_key(name)
+            || list.is_some_and(|list| list.sets.iter().any(|set| self.sets.contains(set)))
+    }
 }
 
 /// All lists, sets and endpoints, for their one writer.
@@ -169,7 +182,7 @@ pub struct Filters {
     terms: Numbers,
     endpoints: HashMap<Arc<str>, Arc<EndpointConfig>, RandomState>,
     acls: Acls,
-    changed: BTreeMap<Arc<str>, Option<Placed>>,
+    changed: Changed,
     /// Lists that have gone since they were published: who comes back is counted on.
     departed: HashMap<Arc<str>, Placed, RandomState>,
     is_changed: bool,
@@ -185,7 +198,7 @@ impl Default for Filters {
             terms: Numbers::from(ANY + 1),
             endpoints: HashMap::default(),
             acls: Acls::default(),
-            changed: BTreeMap::new(),
+            changed: Changed::default(),
             departed: HashMap::default(),
             is_changed: false,
         }
@@ -221,7 +234,7 @@ impl Filters {
     pub fn publish(&mut self) -> Changed {
         self.is_changed = false;
         self.departed.clear();
-        Changed { lists: core::mem::take(&mut self.changed) }
+        core::mem::take(&mut self.changed)
     }
 
     /// A list comes, changes or goes.
@@ -231,7 +244,7 @@ impl Filters {
         let counted = before.clone().or_else(|| self.departed.remove(name));
         let placed = config.map(|config| {
             let acl = self.compile(name, &config, counted.as_ref());
-            Placed { acl: Arc::new(acl), config }
+            Placed { acl: Arc::new(acl), sets: sets(&config.rules), config }
         });
         let (number, _) = self.lists.put(name, placed.clone(), &mut self.list_numbers);
         let lists = Arc::make_mut(&mut self.acls.lists);
@@ -249,7 +262,7 @@ impl Filters {
                 self.departed.insert(Arc::clone(name), before);
             }
         }
-        self.changed.insert(Arc::clone(name), placed);
+        self.changed.lists.insert(Arc::clone(name), placed);
     }
 
     /// A set of addresses comes, changes or goes. Its members are ascending, none twice.
@@ -263,6 +276,7 @@ impl Filters {
         let [gone, new] = differences(&before, &after);
         gone.into_iter().for_each(|member| prefixes.remove(member, term, true));
         new.into_iter().for_each(|member| prefixes.add(member, term, true));
+        self.changed.sets.insert(Arc::clone(name));
         self.sets.leave_it(name, &mut self.terms);
     }
 
@@ -373,6 +387,12 @@ impl Filters {
     }
 }
 
+/// Names of sets that rules refer to, ascending.
+fn sets(rules: &[RuleConfig]) -> Arc<[Arc<str>]> {
+    let named = rules.iter().flat_map(|rule| rule.sources.sets.iter().chain(&rule.destinations.sets));
+    named.collect::<BTreeSet<_>>().into_iter().cloned().collect()
+}
+
 /// Of two ascending lists, none of which has anything twice, what only the first has and what only the second.
 #[must_use]
 pub fn differences(before: &[Prefix], after: &[Prefix]) -> [Vec<Prefix>; 2] {
@@ -438,7 +458,9 @@ pub(in super::super) fn covers((outer, length): Prefix, (inner, longer): Prefix)
 
 /// Counters for these rules: those of before where a rule stays, wherever it is now.
 fn counters(rules: &[RuleConfig], before: Option<&Placed>) -> Vec<Arc<AtomicU64>> {
-    let Some(Placed { config, acl }) = before else { return rules.iter().map(|_| Arc::default()).collect() };
+    let Some(Placed { config, acl, .. }) = before else {
+        return rules.iter().map(|_| Arc::default()).collect();
+    };
     let moved = rules.iter().zip(&config.rules).any(|(new, old)| new != old);
     if !moved {
         let kept = acl.hits.iter().cloned().chain(core::iter::repeat_with(Arc::default));

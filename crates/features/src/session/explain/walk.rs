@@ -106,13 +106,10 @@ impl Sessions {
             found: of_session(&found, tenant, packet),
         });
         let (chain, direction) = match &found {
-            Some(found) if !found.renewed => {
-                let direction = found.session.direction(found.from_high);
-                (found.session.chain[direction as usize], direction)
-            }
             Some(found) => {
                 let direction = found.session.direction(found.from_high);
-                (tenant.chain[direction as usize], direction)
+                let chains = self.chains_now(tenants, tenant, (&found.session, found.handle));
+                (chains[direction as usize], direction)
             }
             None => (tenant.chain[0], Direction::Forward),
         };

@@ -124,6 +124,7 @@ pub(super) const SERVICE: Service = Service {
     errors: true,
     scopes: Scopes::DEFAULT,
     any_key: false,
+    asked_again: true,
     explain: explain::explain,
 };
 

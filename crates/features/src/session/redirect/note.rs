@@ -22,14 +22,25 @@ pub(in crate::session) struct Note {
     under_way: [u32; 2],
     /// Since which tick they may pass without, by direction; 0: they may not.
     leaving: [u32; 2],
-    /// It was judged that the rest passes, and the chain that it had then is of that generation.
-    allowed: Option<u16>,
+    /// By which of its tenant's policies it was judged that the rest passes; 0: it wasn't.
+    allowed: u32,
 }
 
 impl Note {
-    /// It was judged that the rest of the session passes.
-    pub(in crate::session) fn allow(&mut self, session: &Session) {
-        self.allowed = Some(session.epoch);
+    /// It was judged that the rest of the session passes, as long as its tenant is by that policy.
+    pub(in crate::session) fn allow(&mut self, policy: u64) {
+        self.allowed = policy as u32;
+    }
+
+    /// Whether it was judged so, and that holds.
+    pub(super) fn is_allowed(&self, policy: u64) -> bool {
+        self.allowed == policy as u32
+    }
+
+    /// Whether something of that direction is with the engine yet that the next packet, which may pass without, waits for.
+    pub(super) fn waits(&self, way: usize, tick: u64) -> bool {
+        let since = self.leaving[way];
+        self.under_way[way] != 0 && (since == 0 || (tick as u32).wrapping_sub(since) <= GRACE)
     }
 
     /// So many packets go to the engine.
@@ -43,18 +54,23 @@ impl Note {
     }
 
     /// Whether a packet of that direction, which is counted already, passes without, and so do all behind it. It doesn't overtake others: what is with the engine is
-    /// waited for.
-    pub(super) fn leaves(&mut self, session: &Session, way: usize, inspect_packets: u64, tick: u64) -> bool {
+    /// waited for. The tenant is by `policy`.
+    pub(super) fn leaves(
+        &mut self,
+        session: &Session,
+        way: usize,
+        (policy, inspect_packets): (u64, u64),
+        tick: u64,
+    ) -> bool {
         let is_seen = inspect_packets != 0 && session.packets()[way] > inspect_packets;
-        let leaving = &mut self.leaving[way];
-        if !is_seen && self.allowed != Some(session.epoch) {
-            *leaving = 0;
+        if !is_seen && !self.is_allowed(policy) {
+            self.leaving[way] = 0;
             return false;
         }
-        if *leaving == 0 {
-            *leaving = (tick as u32).max(1);
+        if self.leaving[way] == 0 {
+            self.leaving[way] = (tick as u32).max(1);
         }
-        self.under_way[way] == 0 || (tick as u32).wrapping_sub(*leaving) > GRACE
+        !self.waits(way, tick)
     }
 }
 
@@ -63,34 +79,36 @@ mod tests {
     use super::*;
     use crate::session::Direction;
 
+    const POLICY: u64 = 3;
+
     #[test]
     fn a_session_leaves_when_nothing_of_it_is_under_way_or_is_never_to_come_back() {
         let mut session = Session::default();
         let mut note = Note::default();
         session.count(Direction::Forward, 64);
-        assert!(!note.leaves(&session, 0, 0, 100), "all of it is looked into");
-        assert!(!note.leaves(&session, 0, 1, 100));
+        assert!(!note.leaves(&session, 0, (POLICY, 0), 100), "all of it is looked into");
+        assert!(!note.leaves(&session, 0, (POLICY, 1), 100));
         note.go(0, 1);
         session.count(Direction::Forward, 64);
-        assert!(!note.leaves(&session, 0, 1, 100), "the first one isn't back");
-        assert!(!note.leaves(&session, 1, 1, 100), "the other direction is another matter");
+        assert!(!note.leaves(&session, 0, (POLICY, 1), 100), "the first one isn't back");
+        assert!(!note.leaves(&session, 1, (POLICY, 1), 100), "the other direction is another matter");
         note.go(0, 1);
         note.comes(0);
-        assert!(!note.leaves(&session, 0, 1, 100 + u64::from(GRACE)), "nor is the second");
-        assert!(note.leaves(&session, 0, 1, 101 + u64::from(GRACE)), "it isn't coming");
+        assert!(!note.leaves(&session, 0, (POLICY, 1), 100 + u64::from(GRACE)), "nor is the second");
+        assert!(note.leaves(&session, 0, (POLICY, 1), 101 + u64::from(GRACE)), "it isn't coming");
         note.comes(0);
-        assert!(note.leaves(&session, 0, 1, 102));
+        assert!(note.leaves(&session, 0, (POLICY, 1), 102));
         note.comes(0);
-        assert!(note.leaves(&session, 0, 1, 102), "one that came back twice");
+        assert!(note.leaves(&session, 0, (POLICY, 1), 102), "one that came back twice");
     }
 
     #[test]
     fn a_judgment_holds_until_the_tenant_changes() {
-        let mut session = Session { epoch: 3, ..Session::default() };
+        let session = Session::default();
         let mut note = Note::default();
-        note.allow(&session);
-        assert!(note.leaves(&session, 0, 0, 1) && note.leaves(&session, 1, 0, 1));
-        session.epoch = 4;
-        assert!(!note.leaves(&session, 0, 0, 1));
+        assert!(!note.leaves(&session, 0, (POLICY, 0), 1), "none was given");
+        note.allow(POLICY);
+        assert!(note.leaves(&session, 0, (POLICY, 0), 1) && note.leaves(&session, 1, (POLICY, 0), 1));
+        assert!(!note.leaves(&session, 0, (POLICY + 1, 0), 1));
     }
 }

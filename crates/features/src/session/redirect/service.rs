@@ -81,6 +81,7 @@ pub(in crate::session) const SERVICE: Service = Service {
     errors: false,
     scopes: Scopes::DEFAULT,
     any_key: false,
+    asked_again: true,
     explain,
 };
 
@@ -184,15 +185,15 @@ impl Redirecting {
     /// What becomes of a packet that the engine sees as so many. `LATER`: it is a fragment, and not the first one.
     #[inline(always)]
     fn sees<const LATER: bool>(&self, visit: &mut Visit<'_>, packets: u32) -> Verdict {
-        let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
-            return Verdict::Next;
-        };
+        let Some(tenant) = visit.tenant() else { return Verdict::Next };
+        let Some(redirect) = &tenant.redirect else { return Verdict::Next };
         let way = visit.direction as usize;
         let Some((note, _)) = visit.redirected.get_mut(visit.handle) else {
             return Verdict::Drop(Drop::NoMemory.into());
         };
         let note: &mut Note = note;
-        if note.leaves(visit.session, way, redirect.inspect_packets, self.now >> TICK_BITS) {
+        let enough = (tenant.policy, redirect.inspect_packets);
+        if note.leaves(visit.session, way, enough, self.now >> TICK_BITS) {
             visit.session.retire_from(visit.direction, visit.me);
             visit.count(Counter::Left);
             return Verdict::Next;

@@ -61,6 +61,7 @@ fn tenant() -> Tenant {
         early_syn_drop: false,
         parser: 0,
         scope: 0,
+        policy: 1,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         slow_path: SlowPath::untracked(SlowAction::Pass),
         midstream: Midstream::Adopt,
@@ -75,20 +76,28 @@ fn tenant() -> Tenant {
     }
 }
 
-/// Tenants 1, … with interface 2 the first one's, and the others outside.
+/// Tenants 1, … are those from now on, each of which has changed, with interface 2 the first one's, and the others outside.
 fn set_tenants(bench: &mut Bench, tenants: &[Tenant]) {
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
         draft.change(key, |all| {
             all.generation += 1;
             all.per_worker = 1 << 20;
-            (1..16).for_each(|number| all.set(number, tenants.get(usize::from(number) - 1).cloned()));
+            let policy = all.generation;
+            let changed = |number: usize| Some(Tenant { policy, ..tenants.get(number - 1)?.clone() });
+            (1..16).for_each(|number| all.set(number, changed(number.into())));
             let owner = u16::from(!tenants.is_empty());
             (1..=6).for_each(|at| {
                 all.set_place(at, Place { tenant: if at == 2 { owner } else { 0 }, context: 0, parser: 0 })
             });
         });
     });
+}
+
+/// Something changes, and none of the tenants.
+fn change_something(bench: &mut Bench) {
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| draft.change(key, |all| all.generation += 1));
 }
 
 fn bench(tier: Tier, tenants: &[Tenant]) -> Bench {

@@ -300,6 +300,33 @@ fn a_verdict_is_about_one_connection_and_outlives_no_change_that_was_there_befor
     });
 }
 
+/// Another tenant, a pool, an endpoint: workers look through all sessions, and this one's stay judged.
+#[test]
+fn a_verdict_outlives_changes_of_others() {
+    everywhere(|tier, text, _| {
+        let tenant = redirected(0, OnFailure::Drop);
+        let mut bench = with_engine(tier, &tenant);
+        ["udp", "udp answer", "tcp syn"].into_iter().for_each(|name| through(&mut bench, text, name));
+        assert_eq!(judge(&mut bench, 17, Judgment::AllowRest), 1);
+        assert_eq!(judge(&mut bench, 6, Judgment::DropRest), 1);
+        // Whether a packet or the look through all of them finds them first; and after one that none has heard of.
+        for rounds in [0, 1, 1] {
+            change_something(&mut bench);
+            (0..rounds).for_each(|_| bench.round());
+            ["udp", "udp answer"].into_iter().for_each(|name| pass(&mut bench, text, name));
+            dropped(&mut bench, text, "tcp syn", "redirect judged");
+            dropped(&mut bench, text, "tcp syn answer", "redirect judged");
+            change_something(&mut bench);
+        }
+        assert_eq!(sent(&bench), 3);
+        put(&mut bench, &tenant);
+        through(&mut bench, text, "udp");
+        through(&mut bench, text, "tcp syn");
+        change_something(&mut bench);
+        through(&mut bench, text, "udp");
+    });
+}
+
 #[test]
 fn what_comes_back_at_another_worker_finds_its_session() {
     for tier in Tier::available() {

@@ -4,7 +4,10 @@
 use super::super::service::{Custom, Insertable, Packet, node};
 use super::super::services::{Order, SERVICES_ARC, Service};
 use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
+use super::acl::{publish, rule, set_acl};
 use super::*;
+use crate::session::acl::Action;
+use crate::session::acl::control::Filters;
 use graph::{Feature, NodeSpec};
 
 graph::drops! {
@@ -268,6 +271,62 @@ fn a_service_may_end_a_session() {
 /// A session makes room for another between the node that finds sessions and the services: its packet isn't taken for the
 /// other's.
 #[test]
+/// Leaves, services that were put on a session's chains, and blocks.
+#[test]
+fn what_services_have_decided_outlives_changes_of_others() {
+    everywhere(|tier, text, _| {
+        let names = &["usher", "l4-lifecycle"];
+        let mut bench = bench(tier, names);
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "another udp");
+        let calls = |bench: &Bench, name: &str| {
+            let id = bench.plan.node(name).unwrap();
+            bench.graph.counters().runtime[usize::from(id)].packets.get()
+        };
+        let came = calls(&bench, "usher");
+        for times in 2..5 {
+            change_something(&mut bench);
+            pass(&mut bench, text, "udp");
+            assert_eq!((calls(&bench, "usher"), count(&bench, "witness", "seen")), (came, times));
+        }
+        pass(&mut bench, text, "another udp");
+        assert_eq!(calls(&bench, "usher"), came + 1, "it has stayed with that one");
+        set_tenants(&mut bench, &[served(names)]);
+        pass(&mut bench, text, "udp");
+        assert_eq!((calls(&bench, "usher"), count(&bench, "witness", "seen")), (came + 2, 5), "asked anew");
+
+        let mut bench = self::bench(tier, EVERYTHING);
+        dropped(&mut bench, text, "udp", "judge for-good");
+        for _ in 0..2 {
+            change_something(&mut bench);
+            dropped(&mut bench, text, "udp", "judge for-good");
+            dropped(&mut bench, text, "udp answer", "judge for-good");
+        }
+        assert_eq!(calls(&bench, "judge"), 1);
+        set_tenants(&mut bench, &[served(EVERYTHING)]);
+        dropped(&mut bench, text, "udp", "judge for-good");
+        assert_eq!(calls(&bench, "judge"), 2, "asked anew");
+    });
+}
+
+/// What rules say is asked anew whenever anything changes, also of a session that another service has left.
+#[test]
+fn rules_are_asked_again_though_others_have_left() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &["usher", "l4-lifecycle", "acl"]);
+        let mut filters = Filters::default();
+        for (action, times) in [(Action::Reflect, 1), (Action::Deny, 1), (Action::Reflect, 2)] {
+            set_acl(&mut filters, "all", vec![rule(action)]);
+            publish(&mut bench, &mut filters, &["all"]);
+            match action {
+                Action::Deny => dropped(&mut bench, text, "udp", "acl denied"),
+                _ => pass(&mut bench, text, "udp"),
+            }
+            assert_eq!(count(&bench, "witness", "seen"), times);
+        }
+    });
+}
+
 fn a_packet_whose_session_is_gone_is_dropped_by_name() {
     everywhere(|tier, text, _| {
         let mut bench = bench(tier, &["l4-lifecycle", "witness"]);
