@@ -388,6 +388,7 @@ fn of_sessions(inventory: &Inventory, tenants: &HashMap<u16, String>, taken: &St
 
 /// A step of the routes' look-up, with names.
 fn of_routes(inventory: &Inventory, node: &str, taken: &RouteStep) -> ExplainStep {
+        Object::Interface(index) => (Kind::Interface, inventory.registry.name(*index)),
     use features::ip::control::{Origin, RouteState, Via};
     let vrf_name = |vrf: u16| {
         let named = inventory.vrfs.iter().find(|(_, index)| **index == vrf);

@@ -168,6 +168,8 @@ pub enum Object {
     NatPool(Arc<str>),
     /// A policer.
     Policer(Arc<str>),
+    /// The interface of that index.
+    Interface(IfIndex),
 }
 
 /// Something that the packet meets.

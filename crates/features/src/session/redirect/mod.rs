@@ -97,6 +97,13 @@ pub struct Redirect {
     pub engine: Arc<Engine>,
 }
 
+impl Redirect {
+    /// Whether the engine can be sent something.
+    pub(super) fn is_there(&self, now: u64) -> bool {
+        !self.interfaces.contains(&0) && self.engine.is_there(now, self.patience)
+    }
+}
+
 /// What comes in by an engine's interface.
 #[derive(Clone, Debug)]
 pub struct Side {

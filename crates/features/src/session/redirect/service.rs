@@ -7,11 +7,11 @@
 //! | a fragment, where the engine is to see packets whole | goes to a node that puts them together, and from there to the engine |
 //! | any other, also a fragment | goes to the engine |
 
+use super::OnFailure;
 use super::note::Note;
-use super::{OnFailure, Redirect};
 use crate::session::Sessions;
-use crate::session::entry::Flow;
-use crate::session::explain::{Meeting, Meets};
+use crate::session::entry::{Flow, Session};
+use crate::session::explain::{Meeting, Meets, Object};
 use crate::session::services::{SERVICES_ARC, Scopes, Service};
 use crate::session::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use crate::session::tenants::TICK_BITS;
@@ -105,35 +105,58 @@ pub fn judged(plan: &Plan) -> Option<u16> {
 
 /// What it would do.
 fn explain(meeting: &mut Meeting<'_>) -> Meets {
-    let way = meeting.direction as usize;
-    let Some(redirect) = &meeting.tenant.redirect else { return meeting.passes("no engine") };
+    let (way, tenant) = (meeting.direction as usize, meeting.tenant);
+    let Some(redirect) = &tenant.redirect else { return meeting.passes("no engine") };
+    if meeting.is_past && meeting.session().is_some_and(Session::is_blocked) {
+        return meeting.drops(
+            None,
+            "it was judged that the rest of its session is dropped",
+            reason(Drop::Judged),
+        );
+    }
     if redirect.only_by_rules && !meeting.redirected {
         return meeting.passes("no rule says that the engine looks into its session");
     }
+    let note = meeting.there.and_then(|(handle, _)| meeting.sessions.redirected.get(handle).copied());
+    let note = note.unwrap_or_default();
     let seen = meeting.session().map_or(0, |session| session.packets()[way]);
-    if redirect.inspect_packets != 0 && seen >= redirect.inspect_packets {
-        return meeting.passes(format!("the engine has seen {} packets", redirect.inspect_packets));
-    }
-    let away = match redirect.on_failure {
-        OnFailure::Drop => "dropped",
-        OnFailure::Pass => "let pass",
+    let enough = if note.is_allowed(tenant.policy) {
+        Some("it was judged that the rest of its session passes without the engine".to_owned())
+    } else if redirect.inspect_packets != 0 && seen >= redirect.inspect_packets {
+        Some(format!("the engine has seen {} packets", redirect.inspect_packets))
+    } else {
+        None
     };
-    meeting.passes(format!(
-        "goes to the engine by interface {}, and on where that sends it back; {away} while the engine is away",
-        redirect.interfaces[way]
-    ))
+    let now = meeting.known.now;
+    let waits = !meeting.is_past && note.waits(way, now >> TICK_BITS);
+    match enough {
+        Some(why) if waits => {
+            meeting.say(None, format!("{why}, and still has some of it, which is waited for"))
+        }
+        Some(why) => return meeting.passes(why),
+        None => {}
+    }
+    match redirect.on_failure {
+        _ if redirect.is_there(now) => {}
+        OnFailure::Drop => {
+            return meeting.drops(None, "the engine is away (on_failure is drop)", reason(Drop::EngineAway));
+        }
+        OnFailure::Pass => {
+            return meeting.passes("the engine is away, and it passes without (on_failure is pass)");
+        }
+    }
+    let by = Object::Interface(redirect.interfaces[way]);
+    meeting.say(Some(by), "goes to the engine by that interface, and on where it is sent back");
+    Meets::Passes
+}
+
+const fn reason(drop: Drop) -> &'static str {
+    Drop::SPECS[drop as usize].name
 }
 
 struct Redirecting {
     /// Monotonic nanoseconds.
     now: u64,
-}
-
-impl Redirecting {
-    /// Whether the engine of a tenant can be sent something.
-    fn is_there(&self, redirect: &Redirect) -> bool {
-        !redirect.interfaces.contains(&0) && redirect.engine.is_there(self.now, redirect.patience)
-    }
 }
 
 /// As how many packets the engine sees one: a super-frame is cut on its way there.
@@ -198,7 +221,7 @@ impl Redirecting {
             visit.count(Counter::Left);
             return Verdict::Next;
         }
-        if !self.is_there(redirect) {
+        if !redirect.is_there(self.now) {
             return match redirect.on_failure {
                 OnFailure::Drop => Verdict::Drop(Drop::EngineAway.into()),
                 OnFailure::Pass => {

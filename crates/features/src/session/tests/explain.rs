@@ -1,10 +1,12 @@
 //! What is said of a packet that isn't there, beside what becomes of the one of scapy's that is sent then.
 
 use super::acl::{from, hosts, network as asking, publish as publish_lists, rule, set_acl, to_port};
+use super::redirect::{PATIENCE, SIDES, comes_back, judge, redirected, visits, with_engine};
 use super::*;
 use crate::ip::{Fibs, Followed, LinkLocals, NextHopKind, NextHops, follow};
 use crate::session::acl::Action;
 use crate::session::explain::{Explained, Imagined, Known, Object, Outcome, Payload};
+use crate::session::redirect::{Judgment, OnFailure};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use graph::IfIndex;
 use wire::IpProtocol;
@@ -167,6 +169,46 @@ fn of_pools() {
             assert_eq!(of_node(&said, "balance")[0].found, "`nat` translates its session", "{name}");
         }
     }
+}
+
+/// An engine that is there, that is away, and sessions that were judged, before any packet has found it so.
+#[test]
+fn of_engines() {
+    everywhere(|tier, text, _| {
+        for (on_failure, away) in [
+            (OnFailure::Drop, Outcome::Dropped { node: "redirect", reason: "engine-away" }),
+            (OnFailure::Pass, Outcome::Passes),
+        ] {
+            let mut bench = with_engine(tier, &redirected(0, on_failure));
+            let says = |bench: &mut Bench, name: &str, words: &str, by: Option<u16>| {
+                let said = meets(bench, text, name);
+                let steps = of_node(&said, "redirect");
+                assert!(steps.iter().any(|step| step.found.contains(words)), "{words}: {steps:?}");
+                assert_eq!(steps.last().unwrap().object, by.map(Object::Interface), "{steps:?}");
+                said.outcome
+            };
+            for (name, by) in [("udp", SIDES[0]), ("udp answer", SIDES[1])] {
+                assert_eq!(says(&mut bench, name, "goes to the engine", Some(by)), Outcome::Passes);
+                comes_back(&mut bench, text, name);
+            }
+            visits(&mut bench, text, "tcp syn");
+            assert_eq!(judge(&mut bench, 17, Judgment::AllowRest), 1);
+            assert_eq!(judge(&mut bench, 6, Judgment::AllowRest), 1);
+            says(&mut bench, "tcp ack", "still has some of it", Some(SIDES[0]));
+            for name in ["udp", "udp", "udp answer"] {
+                says(&mut bench, name, "the rest of its session passes without", None);
+            }
+            assert_eq!(judge(&mut bench, 6, Judgment::DropRest), 1);
+            for name in ["tcp ack", "tcp syn answer"] {
+                let judged = Outcome::Dropped { node: "redirect", reason: "judged" };
+                assert_eq!(says(&mut bench, name, "the rest of its session is dropped", None), judged);
+                change_something(&mut bench);
+            }
+            bench.now += PATIENCE + 1;
+            says(&mut bench, "udp", "the rest of its session passes without", None);
+            assert_eq!(says(&mut bench, "another udp", "the engine is away", None), away);
+        }
+    });
 }
 
 #[test]

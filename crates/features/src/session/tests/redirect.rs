@@ -10,7 +10,7 @@ use wire::MacAddr;
 pub(super) const SIDES: [u16; 2] = [1, 5];
 const TO_5: [u8; 12] = [2, 0xfe, 0, 0, 0, 5, 2, 0xfe, 0, 0, 0, 1];
 const TO_1: [u8; 12] = [2, 0xfe, 0, 0, 0, 1, 2, 0xfe, 0, 0, 0, 5];
-const PATIENCE: u64 = SECOND / 2;
+pub(super) const PATIENCE: u64 = SECOND / 2;
 
 pub(super) fn redirected(inspect_packets: u64, on_failure: OnFailure) -> Tenant {
     let engine = Arc::new(Engine::default());
@@ -70,14 +70,14 @@ fn enter(bench: &mut Bench, text: &'static str, name: &str) -> Outcome {
 }
 
 /// The packet goes to the engine, and nowhere else.
-fn visits(bench: &mut Bench, text: &'static str, name: &str) {
+pub(super) fn visits(bench: &mut Bench, text: &'static str, name: &str) {
     let (frame, [by, _]) = visiting(text, name);
     let outcome = enter(bench, text, name);
     assert_eq!((outcome.sent, outcome.drops), ([(by, vec![frame])].into(), [].into()), "{name}");
 }
 
 /// It comes back, and out as the row says.
-fn comes_back(bench: &mut Bench, text: &'static str, name: &str) {
+pub(super) fn comes_back(bench: &mut Bench, text: &'static str, name: &str) {
     let (frame, [_, by]) = visiting(text, name);
     let outcome = bench.run(by, &[frame], 1);
     let Verdict::Sent(expected) = packet(text, name).verdict else { panic!("{name}") };
