@@ -214,7 +214,7 @@ fn entrance(
     };
     let Some(found) = found else {
         return match tenant {
-            Some(tenant) => invalid(format!("tenant {} has no interface in force", tenant.spec.name)),
+            Some(tenant) => invalid(without_interface(inventory, tenant)),
             None => invalid(format!(
                 "no route leads back to {} in VRF default: name the interface that the packet comes in by",
                 packet.source.0
@@ -237,6 +237,25 @@ fn entrance(
             invalid(format!("interface {shown} is down: nothing comes in by it"))
         }
         _ => Ok(found),
+    }
+}
+
+/// That a tenant has no interface, and who has those where its sessions begin, if it is somebody's class.
+fn without_interface(inventory: &Inventory, tenant: &Tenant) -> String {
+    let name = &tenant.spec.name;
+    let has_it = |owner: &&Tenant| owner.spec.classes.iter().any(|class| class.tenant == *name);
+    let mut owners: Vec<_> =
+        inventory.tenants.values().filter(has_it).map(|owner| &*owner.spec.name).collect();
+    owners.sort_unstable();
+    match owners[..] {
+        [] => format!("tenant {name} has no interface in force"),
+        [owner] => format!(
+            "tenant {name} has no interfaces of its own: its sessions begin at those of tenant {owner}, whose class it is; ask for that one"
+        ),
+        _ => format!(
+            "tenant {name} has no interfaces of its own: its sessions begin at those of tenants {}, whose class it is; ask for one of these",
+            owners.join(", ")
+        ),
     }
 }
 
@@ -369,6 +388,7 @@ fn of_sessions(inventory: &Inventory, tenants: &HashMap<u16, String>, taken: &St
         Object::Acl(name, _) => (Kind::Acl, name.to_string()),
         Object::NatPool(name) => (Kind::NatPool, name.to_string()),
         Object::Policer(name) => (Kind::Policer, name.to_string()),
+        Object::Interface(index) => (Kind::Interface, inventory.registry.name(*index)),
         Object::Vip(context, protocol, endpoint) => {
             let is_it = |vip: &features::session::balance::control::VipConfig| {
                 (vip.context, vip.protocol, vip.endpoint) == (*context, *protocol, *endpoint)
@@ -388,7 +408,6 @@ fn of_sessions(inventory: &Inventory, tenants: &HashMap<u16, String>, taken: &St
 
 /// A step of the routes' look-up, with names.
 fn of_routes(inventory: &Inventory, node: &str, taken: &RouteStep) -> ExplainStep {
-        Object::Interface(index) => (Kind::Interface, inventory.registry.name(*index)),
     use features::ip::control::{Origin, RouteState, Via};
     let vrf_name = |vrf: u16| {
         let named = inventory.vrfs.iter().find(|(_, index)| **index == vrf);

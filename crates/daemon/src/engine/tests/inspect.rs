@@ -196,3 +196,40 @@ fn each_route_is_shown_once_and_in_order() {
     let unique: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(unique.len(), all.len());
 }
+
+/// Whose sessions begin at others' interfaces has none to name.
+#[test]
+fn who_asks_for_a_class_is_told_whose_it_is() {
+    let mut lab = Lab::new();
+    let owner = |name: &str| {
+        format!(
+            "[[tenant]]\nname = \"{name}\"\ninterfaces = [\"{name}-in\"]\n\
+             classes = [{{ acl = \"sip\", tenant = \"voice\" }}]\n\
+             [[interface]]\nname = \"{name}-in\"\nsink = {{}}\n"
+        )
+    };
+    let asked = |lab: &Lab, tenant: &str| {
+        let request = ExplainRequest {
+            source: "10.0.0.2".into(),
+            destination: "10.0.0.3".into(),
+            destination_port: 5060,
+            protocol: "udp".into(),
+            tenant: tenant.into(),
+            ..ExplainRequest::default()
+        };
+        lab.look.explain(&request).unwrap_err().to_string()
+    };
+    lab.apply(
+        &("[[acl]]\nname = \"sip\"\nrules = [{ action = \"permit\" }]\n\
+           [[tenant]]\nname = \"voice\"\n[[tenant]]\nname = \"alone\"\n"
+            .to_owned()
+            + &owner("red")),
+    );
+    assert_eq!(
+        asked(&lab, "voice"),
+        "tenant voice has no interfaces of its own: its sessions begin at those of tenant red, whose class it is; ask for that one"
+    );
+    assert_eq!(asked(&lab, "alone"), "tenant alone has no interface in force");
+    lab.apply(&owner("blue"));
+    assert!(asked(&lab, "voice").contains("tenants blue, red, whose class it is"));
+}
