@@ -16,7 +16,8 @@ use super::directory::{Inventory, Tenant};
 use super::start::Shared;
 use crate::dataplane::{Change, InspectError};
 use crate::model::spec::{
-    AclSpec, AddressSetSpec, EndpointSpec, TenantSpec, api_action, api_default, api_rule, protocol, tcp_flags,
+    AclSpec, AddressSetSpec, EndpointSpec, TenantSpec, api_action, api_default, api_rule, protocol,
+    protocol_of_sessions, tcp_flags,
 };
 use crate::model::{Flaw, fields};
 
@@ -63,7 +64,6 @@ impl Core {
         }
         let changed = self.filters.publish();
         self.tenant_changes += 1;
-        self.directory.change(|inventory| {
         let (now, filters) = (self.tenant_changes, &self.filters);
         let touched = |name: &str| changed.touches(name, filters.placed(name).as_ref());
         self.directory.change(|inventory| {
@@ -75,6 +75,7 @@ impl Core {
                 }
             }
         });
+        self.directory.change(|inventory| {
             for (name, list) in changed.lists {
                 match list {
                     Some(list) => inventory.acls.insert(name, list),
@@ -160,8 +161,9 @@ fn rule(list: &Placed, at: usize) -> AclRuleState {
 pub(super) fn matching(shared: &Shared, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError> {
     let inventory = shared.directory.get();
     let tenant = tenant(&inventory, &request.tenant)?;
-    let question =
-        question(tenant.spec.context, request).map_err(|flaw| InspectError::Invalid(flaw.to_string()))?;
+    let question = protocol_of_sessions("protocol", &request.protocol)
+        .and_then(|_| question(tenant.spec.context, request))
+        .map_err(|flaw| InspectError::Invalid(flaw.to_string()))?;
     // All of it as workers see it, also while a batch is under way.
     let seen = {
         let core = shared.core();

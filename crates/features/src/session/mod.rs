@@ -69,6 +69,7 @@ pub use slow_path::{CASES, Case, SlowAction, SlowPath};
 pub use tcp_check::TcpState;
 pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants};
 pub(crate) use translate::OwnErrors;
+pub use tuple::has_sessions;
 
 use graph::NodeSpec;
 use services::{Order, Service};

@@ -123,7 +123,8 @@ const fn spi_at(protocol: IpProtocol) -> Option<usize> {
 }
 
 /// Whether packets of a protocol have sessions: ports, or what stands for them. Of ICMP, echoes have.
-pub(super) const fn has_sessions(protocol: IpProtocol) -> bool {
+#[must_use]
+pub const fn has_sessions(protocol: IpProtocol) -> bool {
     protocol.has_ports()
         || spi_at(protocol).is_some()
         || matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6)

@@ -1,6 +1,6 @@
 //! What is said of packets and routes, beside what workers do with them.
 
-use api::v1::{ExplainRequest, ExplainResponse, ExplainVerdict, FibPath};
+use api::v1::{AclMatchRequest, AclVerdict, ExplainRequest, ExplainResponse, ExplainVerdict, FibPath};
 
 use super::*;
 use crate::dataplane::{FibQuery, FibSelection};
@@ -232,4 +232,29 @@ fn who_asks_for_a_class_is_told_whose_it_is() {
     assert_eq!(asked(&lab, "alone"), "tenant alone has no interface in force");
     lab.apply(&owner("blue"));
     assert!(asked(&lab, "voice").contains("tenants blue, red, whose class it is"));
+}
+
+/// Rules are asked about sessions: of what has none, they say neither that it passes nor that it is dropped.
+#[test]
+fn rules_say_nothing_of_protocols_without_sessions() {
+    let mut lab = Lab::new();
+    lab.apply(
+        "[[acl]]\nname = \"all\"\nrules = [{ action = \"reflect\" }]\n\
+         [[tenant]]\nname = \"red\"\nforward_services = [\"acl\"]\nreverse_services = [\"acl\"]\nacls = [\"all\"]\n",
+    );
+    let asked = |protocol: &str| {
+        let request = AclMatchRequest {
+            source: "10.0.0.2".into(),
+            destination: "10.0.0.3".into(),
+            protocol: protocol.into(),
+            ..AclMatchRequest::default()
+        };
+        lab.look.acl_match(&request)
+    };
+    for protocol in ["esp", "51", "icmp"] {
+        assert_eq!(asked(protocol).unwrap().verdict(), AclVerdict::Passes, "{protocol}");
+    }
+    let refused = asked("47").unwrap_err().to_string();
+    assert!(refused.contains("protocol 47 has no sessions"), "{refused}");
+    assert!(refused.contains("slow_path.unknown_protocol"), "{refused}");
 }

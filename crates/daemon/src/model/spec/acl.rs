@@ -177,13 +177,13 @@ mod tests {
             icmp_code: Some(0),
             ..AclRule::default()
         };
-        let ospf = AclRule { protocol: "89".into(), ..permit() };
+        let ipsec = AclRule { protocol: "esp".into(), ..permit() };
         let passed_on = AclRule { protocol: "udp".into(), action: AclAction::Next.into(), ..permit() };
         for acl in [
             list(vec![]),
             Acl {
                 default_action: AclDefault::Reflect.into(),
-                ..list(vec![everything, ping, ospf, passed_on, permit()])
+                ..list(vec![everything, ping, ipsec, passed_on, permit()])
             },
         ] {
             assert_eq!(AclSpec::parse(&acl).unwrap().to_api(), acl);
@@ -227,6 +227,7 @@ mod tests {
             (AclRule { icmp_type: Some(8), ..tcp() }, "icmp_type", "without ICMP"),
             (AclRule { icmp_code: Some(8), ..permit() }, "icmp_code", "the type is missing"),
             (AclRule { protocol: "carrier".into(), ..permit() }, "protocol", "no protocol"),
+            (AclRule { protocol: "47".into(), ..permit() }, "protocol", "protocol 47 has no sessions"),
         ] {
             let flaw = AclSpec::parse(&list(vec![permit(), rule])).unwrap_err();
             assert_eq!(flaw.field, format!("rules[1].{field}"), "{flaw}");

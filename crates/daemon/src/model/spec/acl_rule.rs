@@ -55,6 +55,25 @@ pub fn protocol(field: &str, said: &str) -> Result<IpProtocol, Flaw> {
     })
 }
 
+/// Reads a protocol whose packets have sessions: rules are asked about those alone.
+///
+/// # Errors
+/// [`Flaw`] if it is none, or has none.
+pub fn protocol_of_sessions(field: &str, said: &str) -> Result<IpProtocol, Flaw> {
+    let protocol = protocol(field, said)?;
+    if !features::session::has_sessions(protocol) {
+        let words = PROTOCOLS.map(|(word, _)| word).join(", ");
+        return Err(Flaw::new(
+            field,
+            format!("protocol {} has no sessions, and rules are asked about sessions alone", protocol.0),
+        )
+        .remedy(format!(
+            "take one of {words}; whether packets of others pass is said by `slow_path.unknown_protocol` of their tenant"
+        )));
+    }
+    Ok(protocol)
+}
+
 fn protocol_text(protocol: u8) -> String {
     let word = PROTOCOLS.iter().find(|(_, known)| known.0 == protocol);
     word.map_or_else(|| protocol.to_string(), |(word, _)| (*word).into())
@@ -110,7 +129,7 @@ pub(super) fn rule(said: &AclRule) -> Result<RuleConfig, Flaw> {
         side("destination", [&said.destinations, &said.destination_except, &said.destination_sets])?;
     let protocol = match said.protocol.as_str() {
         "" => None,
-        text => Some(protocol("protocol", text)?),
+        text => Some(protocol_of_sessions("protocol", text)?),
     };
     families(&sources, &destinations, protocol)?;
     let with_ports = protocol.is_some_and(IpProtocol::has_ports);

@@ -32,7 +32,7 @@ mod vrf;
 
 pub use access::{Access, Account, SocketFile, SocketQuota};
 pub use acl::{AclSpec, api_action, api_default};
-pub use acl_rule::{api_rule, protocol, tcp_flags};
+pub use acl_rule::{api_rule, protocol, protocol_of_sessions, tcp_flags};
 pub use address_set::{AddressSetDelta, AddressSetSpec};
 pub use bridge::{BridgeSpec, MacTarget, StaticMacSpec};
 pub use endpoint::EndpointSpec;
