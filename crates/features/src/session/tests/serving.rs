@@ -9,6 +9,7 @@ use super::*;
 use crate::session::acl::Action;
 use crate::session::acl::control::Filters;
 use graph::{Feature, NodeSpec};
+use wire::IpProtocol;
 
 graph::drops! {
     /// Why the judge drops.
@@ -120,8 +121,43 @@ const WITNESS: Service = Service {
     ..Service::EMPTY
 };
 
+graph::edges! {
+    /// Where the detour sends packets.
+    enum Way {
+        Drop => "drop",
+        Lookup4 => "ip4-lookup",
+        Lookup6 => "ip6-lookup",
+    }
+}
+
+/// Sends datagrams by its node's own edges, past all services behind it.
+struct Detour;
+
+impl Custom for Detour {
+    fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Passes {
+        match (packet.protocol(), packet.head()[0] >> 4) {
+            (IpProtocol::UDP, 4) => Passes::To(Way::Lookup4.edge()),
+            (IpProtocol::UDP, _) => Passes::To(Way::Lookup6.edge()),
+            _ => Passes::Next,
+        }
+    }
+}
+
+const DETOUR: Service = Service {
+    node: NodeSpec {
+        name: "detour",
+        help: "Goes another way.",
+        edges: Way::NAMES,
+        counters: &[],
+        features: &[Feature { arc: SERVICES_ARC, runs_before: &["witness"], runs_after: &["usher"] }],
+        make: |cx| node(cx, Detour),
+        ..WITNESS.node
+    },
+    ..WITNESS
+};
+
 fn all() -> Order {
-    let services: Vec<Service> = SERVICES.iter().copied().chain([WITNESS, USHER, JUDGE]).collect();
+    let services: Vec<Service> = SERVICES.iter().copied().chain([WITNESS, USHER, JUDGE, DETOUR]).collect();
     Order::resolve(&services).unwrap()
 }
 
@@ -130,7 +166,8 @@ fn served(names: &[&str]) -> Tenant {
 }
 
 fn bench(tier: Tier, names: &[&str]) -> Bench {
-    let nodes = [crate::testing::all_nodes(), vec![JUDGE.node, USHER.node, WITNESS.node]].concat();
+    let nodes =
+        [crate::testing::all_nodes(), vec![JUDGE.node, USHER.node, WITNESS.node, DETOUR.node]].concat();
     furnish(Bench::with_nodes(tier, &nodes), &[served(names)])
 }
 
@@ -154,6 +191,7 @@ fn services_are_ordered_as_they_declare() {
             "nat",
             "direct-return",
             "usher",
+            "detour",
             "witness"
         ]
     );
@@ -193,6 +231,18 @@ fn a_service_may_let_a_packet_skip_the_others() {
     });
 }
 
+/// By an edge of its node, whatever is behind it on the chain; the session has counted them.
+#[test]
+fn a_service_may_send_packets_to_a_node_of_its_choice() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &["l4-lifecycle", "detour", "witness"]);
+        ["udp", "udp answer", "udp"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        assert_eq!((one(&mut bench).session.packets(), count(&bench, "witness", "seen")), ([2, 1], 0));
+        pass(&mut bench, text, "tcp syn");
+        assert_eq!(count(&bench, "witness", "seen"), 1, "what stays on its chain");
+    });
+}
+
 #[test]
 fn a_service_may_leave_a_session_alone_from_then_on() {
     everywhere(|tier, text, _| {
@@ -221,56 +271,6 @@ fn a_service_may_put_another_on_a_session_s_chains() {
     });
 }
 
-#[test]
-fn who_can_be_inserted_is_who_tenants_can_name() {
-    assert_eq!(Insertable::named("acl"), Insertable::of(order(), "acl"));
-    assert!(Insertable::named("acl").is_some());
-    assert_eq!(["direct-return", "nobody"].map(Insertable::named), [None, None]);
-}
-
-#[test]
-fn a_session_s_packets_may_be_dropped_for_good_and_its_tenant_s_change_decides_anew() {
-    everywhere(|tier, text, _| {
-        let mut bench = bench(tier, EVERYTHING);
-        let frame = packet(text, "udp").frame;
-        let outcome = bench.run(2, &vec![frame; 8], 8);
-        assert_eq!(
-            outcome.drops,
-            [("judge for-good".to_string(), 8)].into(),
-            "also those of the same vector"
-        );
-        let calls = |bench: &Bench| {
-            let id = bench.plan.node("judge").unwrap();
-            bench.graph.counters().runtime[usize::from(id)].packets.get()
-        };
-        let before = calls(&bench);
-        dropped(&mut bench, text, "udp", "judge for-good");
-        dropped(&mut bench, text, "udp answer", "judge for-good");
-        dropped(&mut bench, text, "error of a router", "judge for-good");
-        assert_eq!(calls(&bench), before, "they don't come to the service any more");
-        // No round in between: the next packet is treated as the tenant says now.
-        set_tenants(&mut bench, &[served(&["l4-lifecycle", "witness"])]);
-        pass(&mut bench, text, "udp");
-        assert_eq!((count(&bench, "witness", "seen"), one(&mut bench).session.is_blocked()), (1, false));
-        set_tenants(&mut bench, &[served(EVERYTHING)]);
-        dropped(&mut bench, text, "udp", "judge for-good");
-    });
-}
-
-#[test]
-fn a_service_may_end_a_session() {
-    everywhere(|tier, text, _| {
-        let mut bench = bench(tier, EVERYTHING);
-        dropped(&mut bench, text, "echo", "judge ended");
-        assert_eq!(seen(&mut bench).len(), 1);
-        wait(&mut bench, 1);
-        assert!(seen(&mut bench).is_empty());
-    });
-}
-
-/// A session makes room for another between the node that finds sessions and the services: its packet isn't taken for the
-/// other's.
-#[test]
 /// Leaves, services that were put on a session's chains, and blocks.
 #[test]
 fn what_services_have_decided_outlives_changes_of_others() {
@@ -327,6 +327,56 @@ fn rules_are_asked_again_though_others_have_left() {
     });
 }
 
+#[test]
+fn who_can_be_inserted_is_who_tenants_can_name() {
+    assert_eq!(Insertable::named("acl"), Insertable::of(order(), "acl"));
+    assert!(Insertable::named("acl").is_some());
+    assert_eq!(["direct-return", "nobody"].map(Insertable::named), [None, None]);
+}
+
+#[test]
+fn a_session_s_packets_may_be_dropped_for_good_and_its_tenant_s_change_decides_anew() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        let frame = packet(text, "udp").frame;
+        let outcome = bench.run(2, &vec![frame; 8], 8);
+        assert_eq!(
+            outcome.drops,
+            [("judge for-good".to_string(), 8)].into(),
+            "also those of the same vector"
+        );
+        let calls = |bench: &Bench| {
+            let id = bench.plan.node("judge").unwrap();
+            bench.graph.counters().runtime[usize::from(id)].packets.get()
+        };
+        let before = calls(&bench);
+        dropped(&mut bench, text, "udp", "judge for-good");
+        dropped(&mut bench, text, "udp answer", "judge for-good");
+        dropped(&mut bench, text, "error of a router", "judge for-good");
+        assert_eq!(calls(&bench), before, "they don't come to the service any more");
+        // No round in between: the next packet is treated as the tenant says now.
+        set_tenants(&mut bench, &[served(&["l4-lifecycle", "witness"])]);
+        pass(&mut bench, text, "udp");
+        assert_eq!((count(&bench, "witness", "seen"), one(&mut bench).session.is_blocked()), (1, false));
+        set_tenants(&mut bench, &[served(EVERYTHING)]);
+        dropped(&mut bench, text, "udp", "judge for-good");
+    });
+}
+
+#[test]
+fn a_service_may_end_a_session() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        dropped(&mut bench, text, "echo", "judge ended");
+        assert_eq!(seen(&mut bench).len(), 1);
+        wait(&mut bench, 1);
+        assert!(seen(&mut bench).is_empty());
+    });
+}
+
+/// A session makes room for another between the node that finds sessions and the services: its packet isn't taken for the
+/// other's.
+#[test]
 fn a_packet_whose_session_is_gone_is_dropped_by_name() {
     everywhere(|tier, text, _| {
         let mut bench = bench(tier, &["l4-lifecycle", "witness"]);
