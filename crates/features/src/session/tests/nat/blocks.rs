@@ -78,6 +78,30 @@ fn a_host_has_a_block_of_another_address_where_its_own_has_none_left() {
     }
 }
 
+/// Who has none isn't looked for again in the same tick, whomever it asks: what another worker has given back meanwhile is found in the next one, what its own has, at once.
+#[test]
+fn who_has_no_block_is_refused_at_all_destinations() {
+    let tenant = translating(in_blocks());
+    let [mut bench, mut other] = [(); 2].map(|()| bench(slowest(), std::slice::from_ref(&tenant)));
+    assert!((9..12).all(|host| sent_as(&mut bench, from_host(host, 40000)).is_ok()));
+    assert!(sent_as(&mut other, from_host(20, 40000)).is_ok());
+    let refused = Err("nat no-block".to_string());
+    assert_eq!(sent_as(&mut bench, from_host(12, 40000)), refused);
+    let end = |bench: &mut Bench, filter: &Filter| sessions(bench).clear(filter, 0, u32::MAX, 0).0;
+    assert_eq!((end(&mut other, &Filter::default()), taken(&tenant)), (1, 3));
+    for remote in 54..60 {
+        assert_eq!(sent_as(&mut bench, to_port(from_host(12, 40000), remote)), refused, "{remote}");
+    }
+    let figures = &tenant.nat.as_ref().unwrap().figures;
+    let counted = [&figures.without_block, &figures.exhausted].map(|it| it.load(Ordering::Relaxed));
+    assert_eq!(counted, [7, 0]);
+    assert!(sent_as(&mut bench, from_host(13, 40000)).is_ok(), "that is known of no other host");
+    assert_eq!(sent_as(&mut bench, to_port(from_host(12, 40001), 60)), refused);
+    let of_one = Filter { address: "10.0.2.9".parse().ok(), ..Filter::default() };
+    assert_eq!((end(&mut bench, &of_one), taken(&tenant)), (1, 3));
+    assert!(sent_as(&mut bench, to_port(from_host(12, 40001), 61)).is_ok());
+}
+
 #[test]
 fn who_has_had_a_block_is_told_once() {
     let tenant = translating(in_blocks());
