@@ -17,11 +17,35 @@ use wire::IpProtocol;
 pub(super) const TRIES: usize = 512;
 /// Ports that are looked at for one whose answers come to this worker.
 const LOOKS: usize = 1 << 14;
-/// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
+/// Wants for which there was no port just now, and isn't looked for one again in the same tick.
 const REMEMBERED: usize = 16;
 
-/// The address that hosts are seen with, or the host where it has ports of blocks, and a remote to which there is no port, and when that was found out; and why.
-type UsedUp = Option<((u32, End<u32>, u64), NoPort)>;
+/// What there was no port for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Want {
+    /// Where the pool's figures are, by which pools are told apart: hosts of several may have the same addresses.
+    pool: usize,
+    /// The address that hosts are seen with, or the host where its ports are no other's.
+    who: u32,
+    /// Protocol and remote; none: whichever.
+    to: Option<(u8, End<u32>)>,
+    /// When that was found out.
+    tick: u64,
+}
+
+impl Want {
+    /// Of a pool's host that may be seen with that share.
+    fn new(pool: &Pool, host: u32, share: &Share, to: (u8, End<u32>), tick: u64) -> Self {
+        let is_its_own = pool.blocks.is_some() || pool.deterministic.is_some();
+        let who = if is_its_own { host } else { share.address };
+        Self { pool: Arc::as_ptr(&pool.figures).addr(), who, to: Some(to), tick }
+    }
+
+    /// The same of whomever it asks.
+    const fn of_all(self) -> Self {
+        Self { to: None, ..self }
+    }
+}
 
 /// Why a session gets no port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +75,7 @@ pub(in super::super) struct Wish {
 #[derive(Debug, Default)]
 pub(in super::super) struct Pools {
     known: Vec<Known>,
-    used_up: [UsedUp; REMEMBERED],
+    used_up: [Option<(Want, NoPort)>; REMEMBERED],
     /// There is one of them: a port that is given back needn't look.
     any_used_up: bool,
 }
@@ -203,11 +227,9 @@ impl Sessions {
             }
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
-        let refused = (if pool.blocks.is_some() { host.0 } else { share.address }, remote, tick);
-        // Who has no block need not be looked for again, whomever it asks.
-        let nowhere = (host.0, (0, 0), tick);
+        let want = Want::new(pool, host.0, &share, (key.protocol(), remote), tick);
         let mut used_up = self.translations.pools.used_up.iter().flatten();
-        if let Some((_, why)) = used_up.find(|(it, _)| *it == refused || *it == nowhere) {
+        if let Some((_, why)) = used_up.find(|(it, _)| *it == want || *it == want.of_all()) {
             return Err(pool.figures.refuse(*why));
         }
         let found = match &pool.blocks {
@@ -231,8 +253,9 @@ impl Sessions {
                 if has_free_ports(IpProtocol(key.protocol())) {
                     // Any place does: it is for those that come by thousands, to a few remotes each.
                     let place = self.table.hash(&key) as usize % REMEMBERED;
-                    let refused = if why == NoPort::NoBlock { nowhere } else { refused };
-                    self.translations.pools.used_up[place] = Some((refused, why));
+                    // Who has no block need not be looked for again, whomever it asks.
+                    let want = if why == NoPort::NoBlock { want.of_all() } else { want };
+                    self.translations.pools.used_up[place] = Some((want, why));
                     self.translations.pools.any_used_up = true;
                 }
                 Err(pool.figures.refuse(why))

@@ -102,6 +102,28 @@ fn who_has_no_block_is_refused_at_all_destinations() {
     assert!(sent_as(&mut bench, to_port(from_host(12, 40001), 61)).is_ok());
 }
 
+/// Hosts of the same address at two tenants are two hosts: what one's pool hasn't, the other's may have.
+#[test]
+fn who_has_no_block_of_one_pool_may_have_one_of_another() {
+    let all = [POOL, POOL + 1].map(|address| {
+        let (ports, size) = (1000..=1099, BlockSize { ports: 100, per_host: 1 });
+        let addresses = vec![address..=address];
+        let blocks = Some(Arc::new(Blocks::new(&addresses, &ports, size)));
+        translating(Pool { addresses, blocks, ..pool(ports) })
+    });
+    let mut bench = bench(slowest(), &all);
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| {
+        draft.change(key, |all| all.set_place(1, Place { tenant: 2, context: 1, parser: 0 }));
+    });
+    assert_eq!(sent_as(&mut bench, from_host(9, 40000)).map(|it| it.0), Ok(POOL));
+    assert_eq!(sent_as(&mut bench, from_host(3, 40000)), Err("nat no-block".into()));
+    let mut frame = from_host(3, 40000);
+    frame[5] = 1;
+    let outcome = bench.run(1, &[frame], 1);
+    assert!(outcome.sent.contains_key(&3), "{outcome:?}");
+}
+
 #[test]
 fn who_has_had_a_block_is_told_once() {
     let tenant = translating(in_blocks());

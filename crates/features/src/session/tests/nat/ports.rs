@@ -149,6 +149,21 @@ fn a_host_has_its_ports_by_its_address() {
         assert_eq!((address, (1528..1780).contains(&port)), (POOL, true), "{port}");
     }
     assert_eq!(sent_as(&mut bench, from_port(41000)), Err("nat pool-exhausted".into()));
+    // Its neighbour, to the same remote in the same tick, has its own ports of the same address.
+    let seen = sent_as(&mut bench, from_host(3, 41000));
+    assert!(
+        seen.as_ref().is_ok_and(|(address, port)| *address == POOL && (1780..2032).contains(port)),
+        "{seen:?}"
+    );
+}
+
+/// A port of UDP is another one than that of TCP, at the remote, too.
+#[test]
+fn that_one_protocol_has_no_port_says_nothing_of_others() {
+    let mut bench = bench(slowest(), &[translating(pool(50000..=50000))]);
+    assert!(sent_as(&mut bench, from_port(40000)).is_ok());
+    assert_eq!(sent_as(&mut bench, from_port(40001)), Err("nat pool-exhausted".into()));
+    pass(&mut bench, NAT, "tcp syn");
 }
 
 #[test]
