@@ -3,7 +3,6 @@
 use super::entry::Marks;
 use super::events::{End, Tally, What};
 use super::nat::Binding;
-use super::session_stats::Stats;
 use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use wire::IpProtocol;
@@ -54,15 +53,20 @@ impl Sessions {
             binding = self.translations.release(&mut self.table, handle);
         }
         self.tell_of(index, What::Ended(end), binding);
-        let stats = self.table.handle(index).and_then(|handle| self.stats.get(handle)).map(Stats::sides);
+        self.sum_up(index);
         let (_, session) = self.table.remove(index)?;
         self.wheel.cancel(session.timer);
-        if let Some(sides) = stats
+        Some(session.tenant)
+    }
+
+    /// What was noted of a session that is over is added to its tenant's sums.
+    pub(super) fn sum_up(&self, index: u32) {
+        if let (Some(handle), Some(session)) = (self.table.handle(index), self.table.get(index))
+            && let Some(stats) = self.stats.get(handle)
             && let Some(part) = self.parts.get(usize::from(session.tenant))
         {
-            part.occupancy.noted.add(sides);
+            part.occupancy.noted.add(stats.sides());
         }
-        Some(session.tenant)
     }
 
     pub(super) fn count_ends(&self, ended: Option<(u16, End, u64)>) {

@@ -167,6 +167,7 @@ impl Watchers {
 impl Sessions {
     /// By a packet of `bytes`, the session is another one for whoever looks: what was counted, noted and said of the one before isn't of this one.
     pub(super) fn count_anew(&mut self, index: u32, bytes: u32, tick: u64) {
+        self.sum_up(index);
         let Some((handle, _, session)) = self.table.visit(index) else { return };
         session.created = tick as u32;
         session.count_anew(bytes);

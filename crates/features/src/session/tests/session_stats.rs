@@ -86,13 +86,16 @@ fn numbers_that_wrap_are_in_order() {
 #[test]
 fn a_connection_in_the_time_wait_of_another_is_noted_anew() {
     of_both(|tier, text| {
-        let mut bench = bench(tier, &[noted(&["tcp-check", "session-stats"])]);
+        let tenant = noted(&["tcp-check", "session-stats"]);
+        let occupancy = Arc::clone(&tenant.occupancy);
+        let mut bench = bench(tier, &[tenant]);
         let packets = conversation(text, "time-wait reuse");
         let all = packets.len();
         for (row, _) in &packets[..all - 3] {
             send(&mut bench, row);
         }
-        assert_eq!(sides(&mut bench)[0].flags & TcpFlags::FIN.bits(), 1);
+        let before = sides(&mut bench);
+        assert_eq!(before[0].flags & TcpFlags::FIN.bits(), 1);
         for ((row, _), after) in packets[all - 3..].iter().zip([1, 40, 4]) {
             bench.now += after * MILLISECOND;
             send(&mut bench, row);
@@ -101,6 +104,8 @@ fn a_connection_in_the_time_wait_of_another_is_noted_anew() {
         assert_eq!([client.flags, server.flags], [0x12, 0x12]);
         assert_eq!([client.rtt, server.rtt], [4_000, 40_000]);
         assert_eq!([client.repeated, server.repeated], [0, 0]);
+        // The one before has ended: what was noted of it is summed up.
+        assert_eq!(occupancy.noted.sums().map(|side| side.rtt), before.map(|side| side.rtt.into()));
     });
 }
 
