@@ -73,6 +73,8 @@ pub(super) struct Arrival<'a> {
     pub(super) tenants: &'a Tenants,
     pub(super) tables: &'a Tables,
     pub(super) worker: u32,
+    /// Monotonic nanoseconds.
+    pub(super) now: u64,
     pub(super) tick: u64,
     /// The higher endpoint of the session's key has sent it.
     pub(super) from_high: bool,
@@ -255,7 +257,7 @@ impl<S: Serve> Node for Serving<S> {
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
         let (tick, own) = (ctx.now >> TICK_BITS, ctx.drop_id(0));
         let sessions = ctx.locals.get(self.sessions);
-        let here = Here { tenants, tables, worker: ctx.worker as u32, tick, own };
+        let here = Here { tenants, tables, worker: ctx.worker as u32, now: ctx.now, tick, own };
         let mut back = Back::default();
         let flow_of = |packets: &Packets, slot: SlotId| Flow(packets.meta(slot).next_hop);
         let fetch = |packets: &Packets, sessions: &Sessions, slot: SlotId, ahead: Ahead| {
@@ -326,6 +328,8 @@ struct Here<'a> {
     tenants: &'a Tenants,
     tables: &'a Tables,
     worker: u32,
+    /// Monotonic nanoseconds.
+    now: u64,
     tick: u64,
     /// Graph-wide id of the node's first drop reason.
     own: u16,
@@ -344,7 +348,7 @@ impl<S: Serve> Serving<S> {
     ) -> Option<Result<Chain, u16>> {
         let (session, tenants, tick) = (flow.session(), here.tenants, here.tick);
         let (me, counts) = (self.me, &mut self.counts);
-        let (tables, worker) = (here.tables, here.worker);
+        let (tables, worker, now) = (here.tables, here.worker, here.now);
         let from_high = flow.is_from_high();
         let mut arrival = Arrival {
             packets,
@@ -355,6 +359,7 @@ impl<S: Serve> Serving<S> {
             tenants,
             tables,
             worker,
+            now,
             tick,
             from_high,
             me,

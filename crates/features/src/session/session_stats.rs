@@ -13,10 +13,13 @@
 use super::entry::Flow;
 use super::explain::{Meeting, Meets};
 use super::services::{SERVICES_ARC, Scopes, Service};
-use super::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, Arrival, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tcp_check::Segment;
+use super::tuple::transport_at;
+use graph::packet::{Packets, SlotId};
 use graph::{Feature, NodeSpec, prefetch_read};
+use tables::session::{Beside, Handle};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
 use wire::{IpProtocol, TcpFlags};
@@ -240,28 +243,91 @@ struct SessionStats {
     now: u64,
 }
 
+/// A packet that is noted.
+struct Packet<'a> {
+    packets: &'a Packets,
+    slot: SlotId,
+    way: usize,
+    is_v6: bool,
+    is_tcp: bool,
+    /// Its transport header is there.
+    is_whole: bool,
+    /// Microseconds.
+    now: u64,
+}
+
+impl Packet<'_> {
+    #[inline(always)]
+    fn ttl(&self) -> Option<u8> {
+        let (packets, slot) = (self.packets, self.slot);
+        let l3 = packets.meta(slot).l3;
+        if self.is_v6 {
+            packets.header::<Ipv6Header>(slot, l3).map(|header| header.hop_limit)
+        } else {
+            packets.header::<Ipv4Header>(slot, l3).map(|header| header.ttl)
+        }
+    }
+
+    #[inline(always)]
+    fn segment(&self) -> Option<Segment> {
+        if self.is_tcp && self.is_whole { Segment::read(self.packets, self.slot, self.is_v6) } else { None }
+    }
+
+    /// What it tells is noted of that session.
+    #[inline(always)]
+    fn note(&self, all: &mut Beside<Stats>, session: Handle) -> Noted {
+        let (ttl, segment) = (self.ttl(), self.segment());
+        let Some((stats, _)) = all.get_mut(session) else { return Noted::default() };
+        if let Some(ttl) = ttl {
+            stats.hops(self.way, ttl);
+        }
+        match segment {
+            Some(segment) => stats.segment(self.way, &segment, self.now),
+            None if self.is_tcp || !self.is_whole => Noted::default(),
+            None => stats.datagram(self.way, self.now),
+        }
+    }
+}
+
+/// A packet that was noted has its session begin anew: it is noted as the first one of that.
+#[cold]
+pub(super) fn note_anew(arrival: &mut Arrival<'_>) {
+    let (packets, slot) = (arrival.packets, arrival.slot);
+    let Sessions { table, stats, .. } = &mut *arrival.sessions;
+    let Some((handle, key, session)) = table.visit(arrival.session) else { return };
+    let direction = session.direction(arrival.from_high);
+    let number = super::order().number(SERVICE.node.name);
+    if number.is_none_or(|number| !session.chain[direction as usize].has(number)) {
+        return;
+    }
+    let is_v6 = !key.is_v4();
+    let packet = Packet {
+        packets,
+        slot,
+        way: direction as usize,
+        is_v6,
+        is_tcp: IpProtocol(key.protocol()) == IpProtocol::TCP,
+        is_whole: transport_at(packets, slot, is_v6).is_some(),
+        now: arrival.now / 1000,
+    };
+    // It was counted when it came.
+    packet.note(stats, handle);
+}
+
 impl SessionStats {
     /// What a packet tells whose transport header is there, or isn't.
     #[inline(always)]
     fn note(&self, visit: &mut Visit<'_>, is_whole: bool) -> Verdict {
-        let (meta, way) = (visit.packets.meta(visit.slot), visit.direction as usize);
-        let ttl = if visit.is_v6 {
-            visit.packets.header::<Ipv6Header>(visit.slot, meta.l3).map(|header| header.hop_limit)
-        } else {
-            visit.packets.header::<Ipv4Header>(visit.slot, meta.l3).map(|header| header.ttl)
+        let packet = Packet {
+            packets: visit.packets,
+            slot: visit.slot,
+            way: visit.direction as usize,
+            is_v6: visit.is_v6,
+            is_tcp: visit.protocol() == IpProtocol::TCP,
+            is_whole,
+            now: self.now,
         };
-        let is_tcp = visit.protocol() == IpProtocol::TCP;
-        let segment =
-            if is_tcp && is_whole { Segment::read(visit.packets, visit.slot, visit.is_v6) } else { None };
-        let Some((stats, _)) = visit.stats.get_mut(visit.handle) else { return Verdict::Next };
-        if let Some(ttl) = ttl {
-            stats.hops(way, ttl);
-        }
-        let noted = match segment {
-            Some(segment) => stats.segment(way, &segment, self.now),
-            None if is_tcp || !is_whole => Noted::default(),
-            None => stats.datagram(way, self.now),
-        };
+        let noted = packet.note(visit.stats, visit.handle);
         for (counter, _) in [
             (Counter::Repeated, noted.repeated),
             (Counter::ZeroWindow, noted.zero_window),

@@ -29,6 +29,7 @@ pub(super) use ledger::Books;
 use super::entry::{Flow, Marks, Session, State};
 use super::services::{SERVICES_ARC, Scopes, Service};
 use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Telling, Verdict, Visit};
+use super::session_stats;
 use super::sessions::Sessions;
 use super::tenants::TICK_BITS;
 use super::translate::{self, Told};
@@ -180,6 +181,7 @@ impl Balance {
         }
         let bytes = arrival.packets.meta(arrival.slot).len();
         arrival.sessions.forsake(arrival.tenants, arrival.session, bytes, arrival.tick);
+        session_stats::note_anew(arrival);
         Self::begin(arrival, Counter::Rebalanced)
     }
 

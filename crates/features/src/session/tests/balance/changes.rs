@@ -148,6 +148,47 @@ fn a_session_that_is_given_another_backend_is_told_of_as_another_one() {
     assert_eq!(told(&listener), [first, second].concat());
 }
 
+/// What `session-stats` has noted of the one is told with its end, and of the other what has come since: its first packet, too.
+#[test]
+fn a_session_that_is_given_another_backend_is_noted_anew() {
+    let config = |backends| vip(IpProtocol::TCP, at(VIP, 80), backends);
+    let (mut bench, mut balancer) = with(config(vec![active(backend(1))]));
+    let services = order().chain(["l4-lifecycle", "session-stats", "balance"]).unwrap();
+    set_tenants(&mut bench, &[Tenant { chain: [services; 2], ..tenant() }]);
+    let listener = Listener::of_all(&mut bench);
+    let begin = |bench: &mut Bench, ttl: u8| {
+        let (mut frame, ip) = (packet(BALANCE4, "tcp syn").frame, 14);
+        frame[ip + 8] = ttl;
+        frame[ip + 10..ip + 12].fill(0);
+        let sum = wire::checksum::Partial::of(&frame[ip..ip + 20]).checksum();
+        frame[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+        bench.run(2, &[frame], 1).sent[&3][0][19]
+    };
+    assert_eq!([60, 60].map(|ttl| begin(&mut bench, ttl)), [1, 1]);
+    balancer.set("web", Some(config(vec![in_state(1, BackendState::Draining), active(backend(9))])));
+    publish(&mut bench, &mut balancer);
+    assert_eq!(begin(&mut bench, 64), 9);
+    let figures =
+        |seen: Seen| seen.stats.unwrap().map(|side| (side.ttl_min, side.ttl_max, side.flags, side.repeated));
+    let nothing = (0, 0, 0, 0);
+    assert_eq!(figures(one(&mut bench)), [(64, 64, 2, 0), nothing]);
+    bench.now += 30_000_000;
+    let mut answer = packet(BALANCE4, "tcp syn answer").frame;
+    // It acknowledges the SYN; nobody looks at the checksum on the way.
+    answer[28..32].copy_from_slice(&1_u32.to_be_bytes());
+    assert!(bench.run(3, &[answer], 1).sent.contains_key(&2));
+    assert_eq!(one(&mut bench).stats.unwrap()[1].rtt, 30_000, "to who was asked");
+    let heard = listener.heard();
+    let of_end = heard.iter().find(|event| event.what == What::Ended(End::Reconfigured)).unwrap();
+    let [(ttl_min, _, flags, repeated), server] = figures(of_end.seen);
+    assert_eq!((ttl_min, flags, repeated > 0, server), (60, 2, true, nothing));
+    wait(&mut bench, 61);
+    let heard = listener.heard();
+    let [over] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!(over.what, What::Ended(End::Timeout));
+    assert_eq!(figures(over.seen), [(64, 64, 2, 0), (64, 64, 0x12, 0)]);
+}
+
 #[test]
 fn one_that_has_lost_its_backend_is_shown_without() {
     let (mut bench, mut balancer) = with(web(vec![active(backend(1))]));
