@@ -77,27 +77,11 @@ pub(super) fn run(shared: &Arc<Shared>, exporter: &Exporter) {
             Err(_) => return,
         }
     };
-    let mut export = Export {
-        exporter,
-        messages: Messages::new(settings.domain),
-        wire: Wire { exporter, socket: None, retry: Instant::now(), said: None },
-        reported: HashMap::new(),
-        walk: 0,
-    };
-    let mut templates = Instant::now();
+    let mut export = Export::new(exporter);
     let active = settings.active_seconds.map(|seconds| Duration::from_secs(u32::from(seconds).into()));
     let mut walk = active.map(|period| Instant::now() + period);
     while !stopped(shared) {
-        // To a collector, another socket is another exporter: it has to know the templates first.
-        let begins = export.wire.begin();
-        if begins || Instant::now() >= templates {
-            if !begins {
-                export.flush();
-            }
-            let lost = watch.missed() + exporter.unsent.load(Ordering::Relaxed);
-            export.templates(lost);
-            templates = Instant::now() + Duration::from_secs(u32::from(settings.template_seconds).into());
-        }
+        export.keep_known(watch.missed());
         let since_1970 = since_1970();
         let any = watch.take(BATCH, &mut |happened| export.event(happened, since_1970));
         if let (Some(due), Some(period)) = (walk, active)
@@ -136,12 +120,36 @@ struct Export<'a> {
     /// Sessions that were reported before their end, by [`Record::flow`].
     reported: HashMap<u64, Reported>,
     walk: u64,
+    /// When the templates are told again.
+    templates: Instant,
 }
 
-impl Export<'_> {
-    fn templates(&mut self, lost: u64) {
+impl<'a> Export<'a> {
+    /// Nothing was told yet.
+    fn new(exporter: &'a Exporter) -> Self {
+        let now = Instant::now();
+        Self {
+            exporter,
+            messages: Messages::new(exporter.settings.domain),
+            wire: Wire { exporter, socket: None, retry: now, said: None },
+            reported: HashMap::new(),
+            walk: 0,
+            templates: now,
+        }
+    }
+
+    /// Has a socket where there is none, and tells the templates by it, or where it is time to; with it how many sessions there are no records of, of which `missed` weren't
+    /// heard of.
+    fn keep_known(&mut self, missed: u64) {
+        // To a collector, another socket is another exporter: it has to know the templates first.
+        if !self.wire.begin() && Instant::now() < self.templates {
+            return;
+        }
+        let lost = missed + self.exporter.unsent.load(Ordering::Relaxed);
         let message = self.messages.templates(lost, seconds());
         self.wire.send(message);
+        let again = Duration::from_secs(u32::from(self.exporter.settings.template_seconds).into());
+        self.templates = Instant::now() + again;
     }
 
     fn flush(&mut self) {
@@ -387,6 +395,7 @@ fn open(settings: &Ipfix) -> io::Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ipfix::tests::{record, sets};
 
     fn nowhere() -> Ipfix {
         Ipfix {
@@ -423,6 +432,40 @@ mod tests {
         let (length, second) = sends(&mut wire, b"three").unwrap();
         assert_eq!((length, exporter.figures().messages), (5, 2));
         assert_ne!(first, second, "by another socket");
+    }
+
+    /// Of a socket, the first message has the templates, whatever waits to be sent; and no other has, until it is time to.
+    #[test]
+    fn another_socket_begins_with_templates() {
+        let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        collector.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let hour = std::num::NonZeroU32::new(3600).unwrap();
+        let settings =
+            Ipfix { collector: collector.local_addr().unwrap(), template_seconds: hour, ..nowhere() };
+        let exporter = Exporter::new(settings);
+        let mut export = Export::new(&exporter);
+        let (mut buffer, template) = ([0; 2000], Template::of_session(true, false));
+        let mut came = || {
+            let (length, from) = collector.recv_from(&mut buffer).unwrap();
+            (sets(&buffer[..length]), from)
+        };
+        let mut before = None;
+        for _ in 0..2 {
+            export.wire.retry = Instant::now();
+            for _ in 0..2 {
+                export.keep_known(0);
+                export.add(template, &record("red"));
+            }
+            let (first, socket) = came();
+            assert_eq!(first, [2, 3, 261], "templates, those of options, and what these say");
+            export.flush();
+            assert_eq!(came(), (vec![256], socket), "records");
+            assert_ne!(before.replace(socket), Some(socket));
+            export.add(template, &record("red"));
+            // More than any datagram carries: no socket sends it.
+            export.wire.send(Some((vec![0; 70_000], 1)));
+        }
+        assert_eq!((exporter.figures().messages, exporter.figures().unsent), (4, 2));
     }
 
     /// That nobody listens passes, and what has said so is no reason to begin anew.

@@ -53,9 +53,12 @@ impl Messages {
         full
     }
 
-    /// A message with all templates, and how many sessions there are no records of since they were lost on their way here. To be asked for when no other message is
-    /// being written.
+    /// A message with all templates, and how many sessions there are no records of since they were lost on their way here. It goes before the one that is being written,
+    /// and leaves it as it is.
     pub fn templates(&mut self, lost: u64, now: u32) -> Option<(Vec<u8>, u32)> {
+        let written = std::mem::replace(&mut self.message, Vec::with_capacity(MESSAGE));
+        let within = (self.set.take(), std::mem::take(&mut self.records));
+        self.begin();
         for template in Template::ALL {
             self.open_set(TEMPLATES);
             template.describe(&mut self.message);
@@ -70,7 +73,9 @@ impl Messages {
         self.message.extend(self.domain.to_be_bytes());
         self.message.extend(lost.to_be_bytes());
         self.records += 1;
-        self.finish(now)
+        let message = self.finish(now);
+        (self.message, (self.set, self.records)) = (written, within);
+        message
     }
 
     /// Gives the message that is being written, with its number of records, unless it is empty.
@@ -120,11 +125,11 @@ impl Messages {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::{EndReason, FORWARDED, NatEvent};
     use super::*;
 
-    fn record(tenant: &str) -> Record<'_> {
+    pub(crate) fn record(tenant: &str) -> Record<'_> {
         Record {
             flow: 0x0102_0304_0506_0708,
             start: 1_700_000_000_000,
@@ -144,6 +149,19 @@ mod tests {
             context: 7,
             tenant,
         }
+    }
+
+    /// Ids of a message's sets, which fill it exactly.
+    pub(crate) fn sets(message: &[u8]) -> Vec<u16> {
+        let (mut at, mut ids) = (HEADER, Vec::new());
+        while at < message.len() {
+            let [id, length] = [at, at + 2].map(|at| u16::from_be_bytes([message[at], message[at + 1]]));
+            assert!(length > 4, "an empty one: {message:02x?}");
+            ids.push(id);
+            at += usize::from(length);
+        }
+        assert_eq!(at, message.len());
+        ids
     }
 
     /// Length and sequence number of a message.
@@ -167,14 +185,7 @@ mod tests {
         for (message, records) in &sent {
             assert_eq!(header(message), (message.len(), before));
             assert!(message.len() <= MESSAGE && message.len() + 200 > MESSAGE || before + records == 100);
-            // Sets fill the message exactly, and none is empty.
-            let mut at = HEADER;
-            while at < message.len() {
-                let length = usize::from(u16::from_be_bytes([message[at + 2], message[at + 3]]));
-                assert!(length > 4, "{message:02x?}");
-                at += length;
-            }
-            assert_eq!(at, message.len());
+            assert!(!sets(message).is_empty());
             before += records;
         }
         assert_eq!(before, 100);
@@ -192,6 +203,23 @@ mod tests {
         assert_eq!((header(&first), records), ((first.len(), 0), 1), "what is told of the exporter is one");
         let (second, _) = messages.templates(0, 5).unwrap();
         assert_eq!(header(&second).1, 1);
+    }
+
+    /// Whoever is told the templates since it can't know them is told them before the records that wait.
+    #[test]
+    fn templates_go_before_what_is_being_written() {
+        let mut messages = Messages::new(1);
+        let template = Template::of_session(true, false);
+        for _ in 0..2 {
+            assert!(messages.add(template, &record("red"), 5).is_none());
+        }
+        let (first, records) = messages.templates(0, 5).unwrap();
+        let all = [TEMPLATES, OPTIONS_TEMPLATES, RELIABILITY];
+        assert_eq!((sets(&first), header(&first), records), (all.into(), (first.len(), 0), 1));
+        assert!(messages.add(template, &record("red"), 5).is_none());
+        let (second, records) = messages.finish(5).unwrap();
+        let data = vec![template.id];
+        assert_eq!((sets(&second), header(&second), records), (data, (second.len(), 1), 3));
     }
 
     #[test]

@@ -8,5 +8,7 @@
 mod messages;
 mod templates;
 
+#[cfg(test)]
+pub(crate) use messages::tests;
 pub use messages::{MESSAGE, Messages};
 pub use templates::{DROPPED, EndReason, FORWARDED, NatEvent, Record, Template};
