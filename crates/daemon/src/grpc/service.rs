@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::client::MAX_MESSAGE;
 use api::v1::quiver_server::{Quiver, QuiverServer};
@@ -20,8 +21,8 @@ use api::v1::{
     VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
-use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
@@ -33,6 +34,9 @@ use crate::dataplane::Inspect;
 /// Packets traced where a client doesn't say how many, and most it may say.
 const DEFAULT_TRACE: u32 = 10;
 const MAX_TRACE: u32 = 10_000;
+
+/// How long no client is accepted after that has failed.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The service `Quiver`.
 #[derive(Clone)]
@@ -68,9 +72,20 @@ pub async fn serve(
         .max_encoding_message_size(MAX_MESSAGE);
     tonic::transport::Server::builder()
         .add_service(service)
-        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop)
+        .serve_with_incoming_shutdown(unhurried(UnixListenerStream::new(listener)), stop)
         .await
         .map_err(io::Error::other)
+}
+
+/// What is accepted. Where that fails, mostly there are too many open files: trying again at once would only burn the core.
+fn unhurried<T>(incoming: impl Stream<Item = io::Result<T>>) -> impl Stream<Item = io::Result<T>> {
+    incoming.then(|accepted| async {
+        if let Err(error) = &accepted {
+            tracing::warn!(%error, "can't accept a client");
+            tokio::time::sleep(RETRY).await;
+        }
+        accepted
+    })
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -294,5 +309,23 @@ impl Quiver for Service {
         }
         let capture = self.inspect.capture(&request)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(capture).map(Ok))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn accept_that_fails_is_not_tried_again_at_once() {
+        let tries = std::cell::Cell::new(0);
+        let failing = std::iter::repeat_with(|| {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(io::ErrorKind::OutOfMemory.into())
+        });
+        let mut incoming = std::pin::pin!(unhurried(tokio_stream::iter(failing)));
+        let all = async { while incoming.next().await.is_some() {} };
+        assert!(tokio::time::timeout(RETRY / 10, all).await.is_err());
+        assert_eq!(tries.get(), 1);
     }
 }
