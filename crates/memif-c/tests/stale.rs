@@ -2,35 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::time::{Duration, Instant};
+mod common;
 
-use memif::region::HugePages;
-use memif::{
-    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, ListenerSettings, QueueConfig,
-    ServerConfig,
-};
+use common::connect;
+use memif::{Address, ListenerSettings, ServerConfig};
 use quiver_memif::port::Port;
 use quiver_memif::status::Status;
-use quiver_memif::wait::wait;
-
-/// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn connect(address: &Address, server: &Port) -> (Client, Connection) {
-    let queues = QueueConfig { buffer_size: 64, huge_pages: HugePages::Never, ..QueueConfig::default() };
-    let config = ClientConfig { queues, ..ClientConfig::default() };
-    let mut client = Client::new(address.clone(), config, ClientTiming::default()).unwrap();
-    let started = Instant::now();
-    loop {
-        assert!(started.elapsed() < PATIENCE, "no link");
-        wait(&[server], Duration::from_millis(5)).unwrap();
-        for event in client.process(Instant::now()) {
-            if let ClientEvent::Connected(connection) = event {
-                return (client, connection);
-            }
-        }
-    }
-}
 
 #[test]
 fn pieces_that_wait_end_with_a_connection_that_ends_by_a_fault() {

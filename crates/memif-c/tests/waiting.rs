@@ -2,37 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::time::{Duration, Instant};
+mod common;
 
-use memif::region::HugePages;
-use memif::{
-    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, ListenerSettings, QueueConfig,
-    ServerConfig,
-};
+use std::time::Duration;
+
+use common::connect;
+use memif::{Address, ListenerSettings, ServerConfig};
 use quiver_memif::port::Port;
 use quiver_memif::wait::{Woken, wait};
 use quiver_memif::watch::watch;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-/// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn connect(address: &Address, server: &Port) -> (Client, Connection) {
-    let queues = QueueConfig { buffer_size: 64, huge_pages: HugePages::Never, ..QueueConfig::default() };
-    let config = ClientConfig { queues, ..ClientConfig::default() };
-    let mut client = Client::new(address.clone(), config, ClientTiming::default()).unwrap();
-    let started = Instant::now();
-    loop {
-        assert!(started.elapsed() < PATIENCE, "no link");
-        wait(&[server], Duration::from_millis(5)).unwrap();
-        while server.next_news().is_some() {}
-        for event in client.process(Instant::now()) {
-            if let ClientEvent::Connected(connection) = event {
-                return (client, connection);
-            }
-        }
-    }
-}
 
 /// Whether an application with an event loop would look.
 fn readable(server: &Port) -> bool {
