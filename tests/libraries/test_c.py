@@ -53,6 +53,15 @@ def test_waits_for_no_peer_that_holds_a_file(cc):
     assert said == "ok\n"
 
 
+def test_goes_on_in_a_child(cc):
+    assert run(cc(C / "tests/fork.c", flags=["-pthread"])) == "ok\n"
+
+
+def test_stays_while_a_thread_of_it_runs(cc):
+    # It loads the library itself, which may find a function of the program's.
+    assert run(cc(C / "tests/unload.c", flags=["-pthread", "-rdynamic", "-Wl,--as-needed"])) == "ok\n"
+
+
 def test_links_statically(cc, tmp_path):
     # --static gives -lpthread and the like; the archive itself is named, or the linker would take the shared library.
     prefix = os.path.dirname(os.path.dirname(ENVIRONMENT["PKG_CONFIG_PATH"]))

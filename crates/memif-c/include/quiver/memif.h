@@ -23,6 +23,9 @@
  * A port may be used by several threads at once, a queue by one at a time without contention. All that sleep in qm_wait are woken for
  * each queue: the one whose queue it isn't finds nothing and waits again. Only qm_close needs that nobody else uses the port.
  *
+ * After a fork, a port is in both processes, which have one ring and one socket: only one of them may use it from then on, the parent or
+ * the child, as behind daemon(3). In the other, no call for it, not even qm_close, which ends the connection for both.
+ *
  * Structures are to be zeroed first; a field that is zero has the default of its comment. They may get more fields at their end: calls
  * that take or fill one are told how long it is in the program (qm_open_client is qm_open_client_sized, and so on), so that a program
  * goes on with a newer library, and with an older one as long as it uses none of the new fields. Linux, little-endian.
