@@ -33,6 +33,8 @@ pub(super) struct Inventory {
     pub(super) vrfs: HashMap<Name, u16>,
     /// Number, configuration and figures of each tenant.
     pub(super) tenants: HashMap<Name, Tenant>,
+    /// Names of tenants by number, also of those that are gone, whose sessions may still be told of: until another has the number.
+    pub(super) tenant_names: Arc<HashMap<u16, Arc<str>>>,
     /// Configuration and figures of each NAT pool.
     pub(super) nat_pools: HashMap<Name, NatPool>,
     /// Configuration of each policer, and whom it meters.
@@ -119,14 +121,15 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants, nat_pools, policers, vips, ledger, acls) =
-            Default::default();
+        let (registry, bridges, published, tenants, tenant_names) = Default::default();
+        let (nat_pools, policers, vips, ledger, acls) = Default::default();
         let inventory = Inventory {
             registry,
             bridges,
             published,
             vrfs,
             tenants,
+            tenant_names,
             nat_pools,
             policers,
             vips,

@@ -200,7 +200,7 @@ impl<'a> Export<'a> {
     /// Reports all sessions that go on and have sent something since they were reported last.
     fn walk(&mut self, shared: &Arc<Shared>) {
         self.walk += 1;
-        let tenants = sessions::names(&shared.directory.get());
+        let tenants = Arc::clone(&shared.directory.get().tenant_names);
         for worker in shared.pool.workers() {
             let mut from = Some(0);
             while let Some(at) = from {
@@ -209,7 +209,7 @@ impl<'a> Export<'a> {
                 let Ok((part, next)) = part else { break };
                 let (now, since_1970) = (nanoseconds(), since_1970());
                 for seen in part {
-                    let tenant = tenants.get(&seen.session.tenant).map_or("", String::as_str);
+                    let tenant = tenants.get(&seen.session.tenant).map_or("", |name| &**name);
                     if self.wants(tenant) {
                         self.goes_on(worker.number(), &seen, tenant, (now, since_1970));
                     }

@@ -42,7 +42,11 @@ impl Core {
                 let seen = before.and_then(|tenant| tenant.seen.clone());
                 let tenant = Tenant { index, spec: Arc::clone(after), occupancy, engine, seen };
                 drop(inventory);
-                self.directory.change(|inventory| inventory.tenants.insert(after.name.clone(), tenant));
+                self.directory.change(|inventory| {
+                    let names = Arc::make_mut(&mut inventory.tenant_names);
+                    names.insert(index, after.name.to_string().into());
+                    inventory.tenants.insert(after.name.clone(), tenant)
+                });
             }
             (Some(before), None) => {
                 let gone = self.directory.change(|inventory| inventory.tenants.remove(&before.name));

@@ -3,6 +3,7 @@
 mod batches;
 mod inspect;
 mod watchdog;
+mod watching;
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +33,11 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
+        Self::of(engine())
+    }
+
+    fn of(engine: Engine) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let engine = engine();
         let look = engine.handle();
         let state = StateDirectory::open(&directory.path().join("state")).unwrap();
         Self { controller: Controller::new(Box::new(engine), state), look, directory }
@@ -63,17 +67,21 @@ fn engine() -> Engine {
 }
 
 fn engine_of(workers: usize, patience: Patience) -> Engine {
-    let options = EngineOptions {
-        cores: vec![None; workers],
+    Engine::start(&EngineOptions { cores: vec![None; workers], patience, ..options() }).unwrap()
+}
+
+/// One worker, and nothing else.
+fn options() -> EngineOptions {
+    EngineOptions {
+        cores: vec![None],
         tier: None,
         huge_pages: HugePages::Never,
         copy: copy::CopyOptions::default(),
         ipfix: Vec::new(),
         fib_bytes: None,
         sessions: 1 << 24,
-        patience,
-    };
-    Engine::start(&options).unwrap()
+        patience: Patience::default(),
+    }
 }
 
 #[track_caller]

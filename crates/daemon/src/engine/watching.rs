@@ -90,8 +90,6 @@ pub(super) struct Watch {
     /// By worker.
     queues: Vec<Receiver<Event>>,
     lost: Arc<AtomicU64>,
-    /// Tenants by number, also those that are gone.
-    tenants: HashMap<u16, String>,
 }
 
 impl Watch {
@@ -100,12 +98,7 @@ impl Watch {
     /// # Errors
     /// [`InspectError::Busy`] where there are too many already or a worker doesn't answer, [`InspectError::NotFound`] where the graph has no sessions.
     pub(super) fn start(shared: &Arc<Shared>, filter: Filter, kinds: Kinds) -> Result<Self, InspectError> {
-        let mut watch = Self {
-            shared: Arc::clone(shared),
-            queues: Vec::new(),
-            lost: Arc::default(),
-            tenants: HashMap::new(),
-        };
+        let mut watch = Self { shared: Arc::clone(shared), queues: Vec::new(), lost: Arc::default() };
         if !shared.watching.add(&watch.lost) {
             return Err(InspectError::Busy(format!(
                 "{WATCHES} look at session events already: end one of them"
@@ -122,16 +115,17 @@ impl Watch {
     /// Calls `each` with what has happened since, at most `limit` times for each worker. Gives whether there was anything.
     pub(super) fn take(&mut self, limit: usize, each: &mut dyn FnMut(&Happened<'_>)) -> bool {
         let mut any = false;
+        let mut names = Arc::default();
         for (worker, queue) in self.queues.iter().enumerate() {
             for event in queue.try_iter().take(limit) {
                 let number = event.seen.session.tenant;
-                if !any || !self.tenants.contains_key(&number) {
-                    // Those that are gone keep their names: their numbers are given to others as late as can be.
-                    self.tenants.extend(sessions::names(&self.shared.directory.get()));
-                    any = true;
+                if !HashMap::contains_key(&names, &number) {
+                    // By the time that there is an event of its sessions, a tenant is among them.
+                    names = Arc::clone(&self.shared.directory.get().tenant_names);
                 }
-                let tenant = self.tenants.get(&number).map_or("", String::as_str);
+                let tenant = names.get(&number).map_or("", |name| &**name);
                 each(&Happened { worker, event, tenant });
+                any = true;
             }
         }
         any

@@ -114,7 +114,7 @@ pub(in super::super) const fn session_end(end: End) -> SessionEnd {
     }
 }
 
-/// Tenants by number.
+/// Tenants that there are, by number.
 pub(in super::super) fn names(inventory: &Inventory) -> HashMap<u16, String> {
     inventory.tenants.values().map(|tenant| (tenant.index, tenant.spec.name.to_string())).collect()
 }
@@ -130,14 +130,14 @@ pub(super) fn each(
 ) -> Result<(), InspectError> {
     let inventory = shared.directory.get();
     let filter = read(&inventory, filter)?;
-    let names = names(&inventory);
+    let names = Arc::clone(&inventory.tenant_names);
     drop(inventory);
     for worker in shared.pool.workers() {
         let mut from = Some(0);
         while let Some(at) = from {
             let (part, next) = ask(shared, worker, move |sessions| sessions.look(&filter, at, SPAN))?;
             for seen in part {
-                let tenant = names.get(&seen.session.tenant).map_or("", String::as_str);
+                let tenant = names.get(&seen.session.tenant).map_or("", |name| &**name);
                 if !each(state(&seen, tenant, worker.number(), nanoseconds())) {
                     return Ok(());
                 }
