@@ -7,7 +7,7 @@ use api::v1::{NodeRuntime, RuntimeRequest, RuntimeResponse, WorkerRuntime};
 use super::{Before, View};
 use crate::context::Client;
 use crate::error::{Doing, Error};
-use crate::render::number::{event_rate, packet_rate, percent, ratio, short_span, span};
+use crate::render::number::{event_rate, memory, packet_rate, percent, ratio, short_span, span};
 use crate::render::{Column, Paint, Table, Tone};
 
 /// Load of workers, and what nodes did.
@@ -121,6 +121,14 @@ fn block(worker: &WorkerRuntime, paint: Paint) -> String {
         let longest = short_span(worker.longest_round_microseconds);
         let _ = writeln!(text, "  longest round {longest}, since counters were cleared");
     }
+    if worker.sessions > 0 {
+        let size = memory(worker.session_bytes);
+        let _ = writeln!(
+            text,
+            "  {} sessions of {} that it may have, {size}",
+            worker.sessions, worker.max_sessions
+        );
+    }
     let mut table = Table::new([
         Column::left("NODE"),
         Column::right("CALLS"),
@@ -171,6 +179,9 @@ mod tests {
             nodes,
             busy: 0.374,
             longest_round_microseconds: 1234.5,
+            sessions: 40_000,
+            max_sessions: 1 << 24,
+            session_bytes: 8 << 20,
             ..WorkerRuntime::default()
         };
         RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000, untraced: 0 }
@@ -189,6 +200,7 @@ mod tests {
              \x20 polling 2 queues\n\
              \x20 over 2 s: 24600000 packets, 1000 rounds (25 % of them busy), 20 sleeps (10 /s)\n\
              \x20 longest round 1.23 ms, since counters were cleared\n\
+             \x20 40000 sessions of 16777216 that it may have, 8 MiB\n\
              NODE         CALLS  VECTORS  PACKETS  VECTORS/CALL  PACKETS/VECTOR  CLOCKS/PACKET\n\
              memif-input   1000      250    64000          0.25             256             10\n\
              ip4-lookup     250      250    64000             1             256              -\n"
@@ -222,7 +234,7 @@ mod tests {
         let before = Before { answer: &earlier, elapsed: Duration::from_secs(2) };
         let text = Runtime.table(&answer, Some(before), Paint::new(false));
         assert!(text.starts_with("worker 0 (core 1): 37 % busy, 300 kpps\n"), "{text}");
-        let line = text.lines().nth(5).unwrap();
+        let line = text.lines().nth(6).unwrap();
         let cells = line.split_whitespace().collect::<Vec<_>>();
         assert_eq!(cells, ["memif-input", "100", "50", "4000", "0.50", "80", "20"]);
         assert!(!text.contains("idle"));

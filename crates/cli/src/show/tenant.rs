@@ -42,6 +42,10 @@ impl View for Tenants {
             Column::right("RATE").optional(),
             Column::right("EVICTED"),
             Column::right("REFUSED"),
+            Column::right("PACKETS"),
+            Column::right("BYTES"),
+            Column::right("ANSWERS"),
+            Column::right("BYTES"),
             Column::left("INTERFACES"),
             Column::left("OUTSIDE").optional(),
             Column::left("CLASSES").optional(),
@@ -70,6 +74,10 @@ impl View for Tenants {
                 earlier.map(event_rate).unwrap_or_default().into(),
                 tenant.evicted.into(),
                 tenant.refused.into(),
+                tenant.forward_packets.into(),
+                tenant.forward_bytes.into(),
+                tenant.reverse_packets.into(),
+                tenant.reverse_bytes.into(),
                 tenant.interfaces.join(" ").into(),
                 tenant.outside_interfaces.join(" ").into(),
                 classes(tenant).into(),
@@ -159,6 +167,10 @@ mod tests {
             max_sessions: 1_000_000,
             created: 30,
             evicted: 1,
+            forward_packets: 90,
+            forward_bytes: 81_000,
+            reverse_packets: 60,
+            reverse_bytes: 5400,
             ..TenantState::default()
         };
         let before = TenantsResponse { tenants: vec![TenantState { created: 10, ..tenant.clone() }] };
@@ -167,9 +179,9 @@ mod tests {
         let view = Tenants { name: None };
         assert_eq!(
             view.table(&answer, None, Paint::new(false)),
-            "NAME  CONTEXT  SESSIONS    LIMIT  CREATED  EVICTED  REFUSED  INTERFACES  OUTSIDE  SERVICES\n\
-             blue        0         0        0        0        0        0                       none\n\
-             red         0         3  1000000       30        1        0  pod-a       uplink   l4-lifecycle\n"
+            "NAME  CONTEXT  SESSIONS    LIMIT  CREATED  EVICTED  REFUSED  PACKETS  BYTES  ANSWERS  BYTES  INTERFACES  OUTSIDE  SERVICES\n\
+             blue        0         0        0        0        0        0        0      0        0      0                       none\n\
+             red         0         3  1000000       30        1        0       90  81000       60   5400  pod-a       uplink   l4-lifecycle\n"
         );
         let drop = TenantDrops { node: "acl".into(), reason: "denied".into(), packets: 12 };
         let dropping = TenantState { drops: vec![drop], ..answer.tenants[1].clone() };

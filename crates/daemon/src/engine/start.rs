@@ -11,6 +11,7 @@ use features::ip::control::Adjacencies;
 use features::neighbour::control::Neighbours;
 use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
+use features::session::{Fill, Sessions};
 use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
 use graph::publish::Publisher;
@@ -130,6 +131,10 @@ pub(super) struct Shared {
     pub(super) captures: Arc<CapturePoint>,
     /// Who looks on at sessions.
     pub(super) watching: Watching,
+    /// Sessions that each worker may have.
+    pub(super) sessions_per_worker: usize,
+    /// How full each worker's table of sessions is.
+    pub(super) fills: Vec<Arc<Fill>>,
     /// Who is told of them.
     pub(super) exporters: Vec<Arc<Exporter>>,
     /// Clocks per second of the time-stamp counter.
@@ -222,6 +227,7 @@ impl Engine {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
         let (core, baseline) = (Mutex::new(core), Mutex::default());
+        let fills = fills(&plan, &pool);
         let shared = Arc::new(Shared {
             plan,
             tier,
@@ -234,6 +240,8 @@ impl Engine {
             baseline,
             captures,
             watching: Watching::default(),
+            sessions_per_worker: options.sessions,
+            fills,
             exporters: options.ipfix.iter().map(|one| Arc::new(Exporter::new(one.clone()))).collect(),
             clock_hz,
             memory,
@@ -290,6 +298,18 @@ impl Drop for Engine {
             let _ = thread.join();
         }
     }
+}
+
+/// Where each worker says how full its table of sessions is, from now on.
+fn fills(plan: &Plan, pool: &Pool) -> Vec<Arc<Fill>> {
+    let Some(key) = plan.schema.local_key::<Sessions>() else { return Vec::new() };
+    let fills = pool.workers().iter().map(|worker| {
+        let fill = Arc::<Fill>::default();
+        let its = Arc::clone(&fill);
+        worker.send(move |graph| graph.local(key).tell_fill(its));
+        fill
+    });
+    fills.collect()
 }
 
 /// What memory memif clients of ours will use.

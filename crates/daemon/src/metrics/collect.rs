@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::InterfaceCounters;
+use api::v1::{InterfaceCounters, WorkerRuntime};
 
 use super::exposition::{Exposition, Kind};
 use super::{adjacencies, copying, process, sessions};
@@ -171,6 +171,22 @@ impl Collector {
         );
         for (index, worker) in &workers {
             metric.sample(&[("worker", index)], worker.longest_round_microseconds / 1e6);
+        }
+        type Figure = (&'static str, &'static str, fn(&WorkerRuntime) -> u64);
+        const SESSIONS: [Figure; 3] = [
+            ("quiver_worker_sessions", "Sessions that a worker has.", |worker| worker.sessions),
+            ("quiver_worker_sessions_max", "Sessions that a worker may have.", |worker| worker.max_sessions),
+            (
+                "quiver_worker_session_bytes",
+                "Memory that a worker's sessions take, with what services know of them.",
+                |worker| worker.session_bytes,
+            ),
+        ];
+        for (name, help, figure) in SESSIONS {
+            let mut metric = out.metric(name, Kind::Gauge, help);
+            for (index, worker) in &workers {
+                metric.sample(&[("worker", index)], figure(worker));
+            }
         }
         let mut metric = out.metric(
             "quiver_worker_stuck_seconds",

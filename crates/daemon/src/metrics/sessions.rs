@@ -207,6 +207,29 @@ fn noted(tenants: &[TenantState], out: &mut Exposition) {
     }
 }
 
+/// What their sessions have sent.
+fn traffic(tenants: &[TenantState], out: &mut Exposition) {
+    type Ways = (&'static str, &'static str, fn(&TenantState) -> [u64; 2]);
+    const FIGURES: [Ways; 2] = [
+        (
+            "quiver_tenant_packets_total",
+            "Packets of a tenant's sessions, from initiators and to them, those that were dropped included.",
+            |tenant| [tenant.forward_packets, tenant.reverse_packets],
+        ),
+        ("quiver_tenant_bytes_total", "Their bytes, from the IP header on.", |tenant| {
+            [tenant.forward_bytes, tenant.reverse_bytes]
+        }),
+    ];
+    for (name, help, ways) in FIGURES {
+        let mut metric = out.metric(name, Kind::Counter, help);
+        for tenant in tenants {
+            for (direction, figure) in ["forward", "reverse"].into_iter().zip(ways(tenant)) {
+                metric.sample(&[("tenant", &tenant.name), ("direction", direction)], figure);
+            }
+        }
+    }
+}
+
 fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
     type Figure = (&'static str, Kind, &'static str, fn(&TenantState) -> u64);
     const FIGURES: &[Figure] = &[
@@ -226,7 +249,7 @@ fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
         (
             "quiver_tenant_sessions_refused_total",
             Kind::Counter,
-            "Packets dropped because there was no room for their session.",
+            "Packets for whose session there was no room, or too many began: dropped, or passed without one as slow_path says.",
             |tenant| tenant.refused,
         ),
     ];
@@ -237,6 +260,13 @@ fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
             metric.sample(&[("tenant", &tenant.name)], figure(tenant));
         }
     }
+    let help =
+        "New sessions per second that a tenant may have, of all workers together, where there is a limit.";
+    let mut metric = out.metric("quiver_tenant_new_sessions_per_second_max", Kind::Gauge, help);
+    for tenant in tenants.iter().filter(|tenant| tenant.max_new_sessions_per_second > 0) {
+        metric.sample(&[("tenant", &tenant.name)], u64::from(tenant.max_new_sessions_per_second));
+    }
+    traffic(&tenants, out);
     let help = "Whether the engine that looks into a tenant's sessions is there.";
     let mut metric = out.metric("quiver_tenant_engine_there", Kind::Gauge, help);
     for tenant in &tenants {

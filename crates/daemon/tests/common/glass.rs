@@ -63,8 +63,16 @@ impl Inspect for Glass {
     fn runtime(&self) -> RuntimeResponse {
         let node =
             NodeRuntime { name: "ip4-lookup".into(), calls: 3, vectors: 3, packets: 600, clocks: 9000 };
-        let worker =
-            WorkerRuntime { core: 1, load: 0.25, packets: 600, nodes: vec![node], ..Default::default() };
+        let worker = WorkerRuntime {
+            core: 1,
+            load: 0.25,
+            packets: 600,
+            nodes: vec![node],
+            sessions: 8,
+            max_sessions: 1 << 24,
+            session_bytes: 1536,
+            ..Default::default()
+        };
         RuntimeResponse { workers: vec![worker], clock_hz: 2_000_000_000, untraced: 0 }
     }
 
@@ -185,7 +193,12 @@ impl Inspect for Glass {
             name: "red".into(),
             sessions: 8,
             max_sessions: 9,
+            max_new_sessions_per_second: 4,
             ended,
+            forward_packets: 30,
+            forward_bytes: 3000,
+            reverse_packets: 20,
+            reverse_bytes: 2000,
             ..TenantState::default()
         }]
     }

@@ -5,6 +5,7 @@ use super::events::{End, Tally, What};
 use super::nat::Binding;
 use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
+use super::traffic::Traffic;
 use wire::IpProtocol;
 
 impl Sessions {
@@ -56,6 +57,7 @@ impl Sessions {
         self.sum_up(index);
         let (_, session) = self.table.remove(index)?;
         self.wheel.cancel(session.timer);
+        self.add_up(index, (session.tenant, session.created), Traffic::of(&session));
         Some(session.tenant)
     }
 

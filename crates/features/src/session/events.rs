@@ -8,6 +8,7 @@ use super::look::{Filter, Seen};
 use super::nat::Binding;
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, TICK_BITS, Tenants};
+use super::traffic::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -165,15 +166,17 @@ impl Watchers {
 }
 
 impl Sessions {
-    /// By a packet of `bytes`, the session is another one for whoever looks: what was counted, noted and said of the one before isn't of this one.
-    pub(super) fn count_anew(&mut self, index: u32, bytes: u32, tick: u64) {
+    /// By a packet of `bytes` from that side of the one before, the session is another one for whoever looks: what was counted, noted and said of the one before isn't of this one.
+    pub(super) fn count_anew(&mut self, index: u32, (side, bytes): (Direction, u32), tick: u64) {
         self.sum_up(index);
         let Some((handle, _, session)) = self.table.visit(index) else { return };
+        let (sent, began) = (Traffic::of(session).without(side, bytes), (session.tenant, session.created));
         session.created = tick as u32;
         session.count_anew(bytes);
         self.redirected.reset(handle);
         self.decided.reset(handle);
         self.stats.reset(handle);
+        self.add_up(index, began, sent);
     }
 
     /// Somebody wants to know what happens from now on.

@@ -1,10 +1,11 @@
-//! `session-expire`: ends sessions whose time is over, and looks through all of them after tenants have changed.
+//! `session-expire`: ends sessions whose time is over, looks through all of them after tenants have changed, and for what they have sent.
 //!
 //! An input node that brings no packets: so it has its turn in every round, and does a bounded amount of work in it. A worker
 //! that sleeps wakes up once a second; it doesn't sleep while there is more to do.
 
 use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenants};
+use super::traffic;
 use graph::locals::LocalKey;
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeKind, NodeSpec};
@@ -97,12 +98,16 @@ impl Node for Expire {
         if tick == self.tick && !self.busy && self.revisit.is_none() {
             return;
         }
-        self.tick = tick;
+        let ticks = core::mem::replace(&mut self.tick, tick) != tick;
         let sessions = ctx.locals.get(self.sessions);
         if sessions.waits() {
             sessions.take_up(tenants, ctx.worker as u32, ctx.now);
         }
         sessions.now_is(tick);
+        if ticks {
+            sessions.survey(tick, traffic::SPAN);
+            sessions.publish_fill(tick);
+        }
         let (mut orphaned, mut took) = (0, None);
         let looks = self.revisit.is_some();
         for _ in 0..PARTS {

@@ -7,7 +7,7 @@
 //! * [`SlowPath`]: what is done with packets that aren't simply one of a session's.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others, `owed`: also for those of other workers; [`Session`]: one of them; `look`: seeing and ending them from outside; `kept`: those that outlive the process; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
-//! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, `order`: in declared order, `scopes`: in sets of their own; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
+//! * `traffic`: what tenants' sessions have sent, `fill`: how full a worker's table is; `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, `order`: in declared order, `scopes`: in sets of their own; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `one_sided`, `tcp_check`, `session_stats`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
@@ -21,6 +21,7 @@ mod entry;
 mod events;
 mod expire;
 pub mod explain;
+mod fill;
 pub(crate) mod fragments;
 mod gtpu;
 mod input;
@@ -53,6 +54,7 @@ mod tcp_check;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod translate;
 pub(crate) mod tuple;
 mod unusual;
@@ -60,6 +62,7 @@ mod unusual;
 pub use classes::Class;
 pub use entry::{Direction, Session, State};
 pub use events::{End, Event, Kinds, Watcher, What, watch};
+pub use fill::Fill;
 pub use kept::Kept;
 pub use look::{Filter, Seen};
 pub use noted::{Noted, SideSums};
@@ -68,6 +71,7 @@ pub use sessions::Sessions;
 pub use slow_path::{CASES, Case, SlowAction, SlowPath};
 pub use tcp_check::TcpState;
 pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants};
+pub use traffic::Traffic;
 pub(crate) use translate::OwnErrors;
 pub use tuple::has_sessions;
 

@@ -10,6 +10,7 @@ use super::events::End;
 use super::room::{Evicted, Part};
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, Tenants};
+use super::traffic::Told;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -25,11 +26,14 @@ const BUDGET: u64 = 64;
 /// Tenants that are asked about in a round; the next one goes on behind them.
 const TENANTS: usize = 64;
 
-/// How many of a tenant's sessions make room at one worker before settled ones do.
+/// What one worker tells others of a tenant's sessions that it has.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Line {
+    /// How many make room before settled ones do.
     spare: AtomicU64,
+    /// What they have sent.
+    pub(super) told: Told,
     /// That of another worker.
     next: OnceLock<Arc<Line>>,
 }
@@ -65,13 +69,15 @@ impl Lines {
 
     fn sum(&self) -> Spare {
         let mut sum = Spare::default();
-        let mut next = self.0.get();
-        while let Some(line) = next {
+        for line in self.all() {
             sum.all += line.spare.load(Ordering::Relaxed);
             sum.workers += 1;
-            next = line.next.get();
         }
         sum
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Line> {
+        core::iter::successors(self.0.get(), |line| line.next.get()).map(|line| &**line)
     }
 }
 

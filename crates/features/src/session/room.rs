@@ -6,6 +6,7 @@ use super::events::End;
 use super::owed::Line;
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
+use super::traffic::Lasting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::NONE;
@@ -29,7 +30,7 @@ pub(super) struct Evicted {
 pub(super) struct Part {
     /// Its figures, which outlive it.
     pub(super) occupancy: Arc<Occupancy>,
-    /// How many of its sessions make room here, as other workers see it.
+    /// What others see of it.
     pub(super) line: Arc<Line>,
     /// What others had asked for when it was looked into.
     pub(super) answered: u64,
@@ -37,6 +38,8 @@ pub(super) struct Part {
     pub(super) asked_at: u64,
     /// By [`Room`], the oldest first; settled ones about in the order in which something was heard of them.
     lists: [List; ROOMS],
+    /// What those have sent that go on.
+    pub(super) lasting: Lasting,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Sessions {
             part.occupancy.lines.add(&part.line);
             part.line.is(part.spare());
             part.answered = part.occupancy.asks.load(Ordering::Relaxed);
+            part.lasting = self.survey.beginning();
         }
     }
 

@@ -5,6 +5,7 @@ use super::dropped::Dropped;
 use super::early::Early;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
+use super::fill::Fill;
 use super::kept::Kept;
 use super::owed::Round;
 use super::policer::Tokens;
@@ -15,6 +16,7 @@ use super::services::Chain;
 use super::session_stats::Stats;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
+use super::traffic::Survey;
 use super::translate::Translations;
 use graph::IfIndex;
 use std::sync::Arc;
@@ -68,6 +70,12 @@ pub struct Sessions {
     pub(super) early: Early,
     /// Who wants to know what happens to them.
     pub(super) watchers: Watchers,
+    /// Where the look for what they have sent stands.
+    pub(super) survey: Survey,
+    /// How full the table is, as others see it.
+    pub(super) fill: Arc<Fill>,
+    /// When their memory was looked at last, in ticks.
+    pub(super) weighed: u32,
     /// Those that are looked at just now: kept for its memory.
     pub(super) due: Vec<u32>,
     /// Those of the process before that aren't taken up yet.
@@ -94,6 +102,9 @@ impl Default for Sessions {
             dropped: Dropped::default(),
             early: Early::default(),
             watchers: Watchers::default(),
+            survey: Survey::default(),
+            fill: Arc::default(),
+            weighed: 0,
             due: Vec::new(),
             kept: Arc::default(),
         }
@@ -396,7 +407,7 @@ impl Sessions {
             return false;
         }
         self.tell_reopened(index, side, bytes);
-        self.count_anew(index, bytes, tick);
+        self.count_anew(index, (side, bytes), tick);
         let Some((handle, _, session)) = self.table.visit(index) else { return false };
         if let Some(tenant) = tenants.get(session.tenant) {
             session.chain = whole(tenant, session, handle, &self.translations);

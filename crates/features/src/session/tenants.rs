@@ -76,7 +76,7 @@ pub struct Occupancy {
     pub(super) dropped: Rows,
     /// What `session-stats` has noted of its sessions that have ended.
     pub noted: Noted,
-    /// How many of its sessions make room, at each worker.
+    /// What each worker tells of its sessions.
     pub(super) lines: Lines,
     /// How often a worker has asked others for room that are silent.
     pub(super) asks: AtomicU64,

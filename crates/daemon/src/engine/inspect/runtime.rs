@@ -38,6 +38,7 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
             format!("stands still for {:.1} s, {place}: {why}", still.as_secs_f64())
         });
         let load = loads.get(worker).copied().unwrap_or_default();
+        let fill = shared.fills.get(worker);
         WorkerRuntime {
             index: worker as u32,
             core: shared.pool.core(worker).unwrap_or_default() as u32,
@@ -54,6 +55,9 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
             nodes,
             busy: share(rounds.busy_clocks, seconds, shared.clock_hz),
             longest_round_microseconds: rounds.longest as f64 * 1e6 / shared.clock_hz as f64,
+            sessions: fill.map_or(0, |fill| fill.sessions()),
+            max_sessions: shared.sessions_per_worker as u64,
+            session_bytes: fill.map_or(0, |fill| fill.bytes()),
         }
     });
     RuntimeResponse {

@@ -39,6 +39,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
     let each = inventory.tenants.values().map(|tenant| {
         let (spec, figures) = (&tenant.spec, &tenant.occupancy);
         let [initiators, responders] = figures.noted.sums().map(totals);
+        let traffic = figures.traffic();
         let services = |chain| order().names(spec.scope, chain).map(Into::into).collect();
         TenantState {
             name: spec.name.to_string(),
@@ -62,6 +63,10 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             slow_path: Some(slow_path::in_force(spec.slow_path)),
             scope: scope_name(spec.scope).into(),
             parser: spec.parser.map(|parser| parser.name.into()).unwrap_or_default(),
+            forward_packets: traffic.packets[0],
+            forward_bytes: traffic.bytes[0],
+            reverse_packets: traffic.packets[1],
+            reverse_bytes: traffic.bytes[1],
         }
     });
     let mut list: Vec<_> = each.collect();

@@ -1,4 +1,4 @@
-//! What is told of sessions whose tenant is gone.
+//! What is told of sessions: as they are, and when their tenant is gone.
 
 use std::net::UdpSocket;
 use std::num::NonZeroU32;
@@ -88,4 +88,19 @@ fn flow_records_of_a_tenant_that_is_gone_are_sent_to_whom_asked_for_it() {
     let length = collector.recv(&mut message).unwrap();
     let has = |text: &[u8]| message[..length].windows(text.len()).any(|part| part == text);
     assert!(has(b"red") && !has(b"blue"), "{:?}", &message[..length]);
+}
+
+/// The worker says both of itself, also while no packet comes.
+#[test]
+fn what_sessions_have_sent_and_how_full_their_table_is_can_be_seen() {
+    let (mut lab, mut port) = lab(Vec::new());
+    lab.tenant_comes("red");
+    lab.session_begins(&mut port);
+    assert_eq!(port.send(&[FRAME]).unwrap(), 1);
+    eventually(|| {
+        let (tenant, worker) = (lab.look.tenants().remove(0), lab.look.runtime().workers.remove(0));
+        let sent = (tenant.forward_packets, tenant.forward_bytes, tenant.reverse_packets);
+        let full = (worker.sessions, worker.max_sessions, worker.session_bytes > 0);
+        (sent == (2, 2 * (FRAME.len() as u64 - 14), 0) && full == (1, 1 << 24, true)).then_some(())
+    });
 }

@@ -2,7 +2,7 @@
 
 use super::super::acl;
 use super::super::direct_return;
-use super::super::entry::Marks;
+use super::super::entry::{Direction, Marks};
 use super::super::events::What;
 use super::super::kept::Kept;
 use super::super::nat::Ports;
@@ -153,7 +153,7 @@ impl Sessions {
     pub(super) fn forsake(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
         self.now_is(tick);
         self.tell_forsaken(index, bytes);
-        self.count_anew(index, bytes, tick);
+        self.count_anew(index, (Direction::Forward, bytes), tick);
         let Some((handle, _, session)) = self.table.visit(index) else { return };
         session.marks.put(Marks::TRANSLATED, false);
         if let Some(tenant) = tenants.get(session.tenant) {

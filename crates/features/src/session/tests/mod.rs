@@ -30,6 +30,7 @@ mod session_stats;
 mod shared_room;
 mod slow_path;
 mod tcp;
+mod traffic;
 mod unchanged;
 
 use super::services::Chain;
