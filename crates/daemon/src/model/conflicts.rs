@@ -7,6 +7,7 @@ mod policers;
 mod redirects;
 mod sessions;
 mod tunnels;
+mod vips;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -39,6 +40,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.policers();
     conflicts.redirects();
     conflicts.vips();
+    conflicts.vips_beside_pools();
     conflicts.address_sets();
     conflicts.acls();
     conflicts.endpoints();

@@ -344,6 +344,12 @@ fn what_looks_alike_but_is_not_the_same_is_accepted() {
         "[[nat_pool]]\nname = \"a\"\naddresses = [\"192.0.2.1\", \"192.0.2.3-192.0.2.4\"]
          [[nat_pool]]\nname = \"b\"\naddresses = [\"192.0.2.2\", \"192.0.2.5\", \"192.0.2.0-192.0.2.0\"]
          [[nat_pool]]\nname = \"c\"\naddresses = [\"192.0.2.0/24\"]\ncontext = 7",
+        // a VIP at a pool's address, at ports that it gives nobody, and in another address space
+        "[[nat_pool]]\nname = \"out\"\naddresses = [\"192.0.2.1\"]
+         mappings = [{ inside = \"10.0.0.2\", outside = \"192.0.2.1\", outside_port = 53, protocol = \"udp\" }]
+         [[vip]]\nname = \"a\"\naddress = \"192.0.2.1\"\nport = 53
+         [[vip]]\nname = \"b\"\naddress = \"192.0.2.1\"\nport = 8080\ncontext = 7
+         [[vip]]\nname = \"c\"\naddress = \"192.0.2.2\"\nport = 8080",
     ];
     for toml in accepted {
         let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
