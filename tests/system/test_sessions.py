@@ -11,6 +11,10 @@ from lab import Laboratory, eventually, run
 from lab.laboratory import iperf
 from lab.process import HANGS
 from lab.sessions import VERSIONS, tap
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Raw
+from test_bridge import vlan
 
 # A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
 WORKERS = 2
@@ -193,6 +197,38 @@ def test_a_ping_is_one_session(two, daemon, family, there):
     phase, there_packets, there_bytes, back_packets, back_bytes = figures(only(daemon, "--protocol", name))
     assert (phase, there_packets, there_bytes) == ("established", back_packets, back_bytes)
     assert there_packets >= 5
+
+
+def test_each_tag_of_a_wire_is_a_tenant_of_its_own(two, daemon):
+    """Without a tag, with one and with two: the same ports each time, and the answers come with the tags of who has asked."""
+    a, here = two[0], two[0].mac()
+    sides = {
+        "red": ("a", "10.1.0.2", []),
+        "green": ("a.10", "10.10.0.2", [Dot1Q(vlan=10)]),
+        "blue": ("a.20", "10.20.0.2", [Dot1AD(vlan=20), Dot1Q(vlan=10)]),
+    }
+    daemon.apply(vlan("a.10", "a", 10, "10.10.0") + vlan("a.20", "a", 20, "10.20.0", inner=10))
+    for name, (interface, source, tags) in sides.items():
+        neighbor = f'[[neighbor]]\ninterface = "{interface}"\naddress = "{source}"\nmac = "{here}"\n' if tags else ""
+        daemon.apply(neighbor + tenant(name=name, interface=interface))
+    with a.wire() as wire, sockets(two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2") as (client, server):
+        # Else the pod would report its answer, which has no tag, as one to a port that nobody listens on.
+        client.bind(("10.1.0.2", 4000))
+        port = server.getsockname()[1]
+        for interface, source, tags in sides.values():
+            frame = Ether(src=here, dst=daemon.interface(interface)["mac"])
+            for tag in tags:
+                frame /= tag
+            wire.send(frame / IP(src=source, dst="10.2.0.2") / UDP(sport=4000, dport=port) / Raw(b"x" * 100))
+            _, asker = server.recvfrom(1000)
+            assert asker == (source, 4000)
+            server.sendto(b"y" * 10, asker)
+            answer = wire.expect(lambda f, to=source: UDP in f and (f[IP].dst, f[UDP].sport) == (to, port), "an answer")
+            layers = [answer.getlayer(number) for number in range(1, len(tags) + 2)]
+            assert [(type(layer), layer.vlan) for layer in layers[:-1]] == [(type(tag), tag.vlan) for tag in tags], answer.summary()
+            assert isinstance(layers[-1], IP), answer.summary()
+        found = {one["tenant"]: (one["initiator"], *figures(one)) for one in sessions(daemon, "--port", str(port))}
+    assert found == {name: (source, "established", 1, 128, 1, 38) for name, (_, source, _) in sides.items()}
 
 
 def test_bulk_tcp_passes_and_is_counted(two, daemon):
