@@ -21,6 +21,7 @@ mod parsers;
 mod policer;
 mod redirect;
 mod redirect_by_rules;
+mod redirect_engines;
 mod redirect_fragments;
 mod redirect_translated;
 mod redirect_whole;

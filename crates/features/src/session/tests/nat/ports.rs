@@ -87,6 +87,37 @@ fn a_port_serves_as_many_sessions_as_there_are_destinations() {
     );
 }
 
+/// SFDP's weakness 11: thirteen addresses, four tries, and no counters.
+#[test]
+fn a_pool_has_any_number_of_addresses_and_all_of_their_ports() {
+    const ADDRESSES: u32 = 16;
+    let addresses = vec![POOL..=POOL + ADDRESSES - 1];
+    let tenant = translating(Pool { addresses, ..pool(50000..=50007) });
+    let mut bench = bench(slowest(), std::slice::from_ref(&tenant));
+    let mut given = BTreeMap::<u32, Vec<u16>>::new();
+    let mut refused = 0;
+    // As many of each host as its address has, so that one will do.
+    for (host, port) in (2..252).flat_map(|host| (0..8).map(move |n| (host, 40000 + n))) {
+        match sent_as(&mut bench, from_host(host, port)) {
+            Ok((address, port)) => given.entry(address).or_default().push(port),
+            Err(why) => {
+                assert_eq!(why, "nat pool-exhausted");
+                refused += 1;
+            }
+        }
+    }
+    let all: Vec<u32> = given.keys().copied().collect();
+    assert_eq!(all, (POOL..POOL + ADDRESSES).collect::<Vec<_>>());
+    for (address, ports) in &mut given {
+        ports.sort_unstable();
+        assert_eq!(*ports, (50000..=50007).collect::<Vec<_>>(), "of {address:#x}");
+    }
+    let figures = &tenant.nat.as_ref().unwrap().figures;
+    let counted = [&figures.created, &figures.exhausted].map(|figure| figure.load(Ordering::Relaxed));
+    assert_eq!(counted, [u64::from(ADDRESSES) * 8, refused]);
+    assert_eq!(translations(&tenant), u64::from(ADDRESSES) * 8);
+}
+
 #[test]
 fn what_a_session_was_given_it_gives_back() {
     let tenant = Tenant { max_sessions: 2, ..translating(pool(50000..=50001)) };
