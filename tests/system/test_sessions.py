@@ -74,6 +74,14 @@ def sockets(pods, family, kind, there, port=0):
         yield client, server
 
 
+def talk(client, server):
+    """A datagram, and its answer."""
+    client.sendto(b"x", server.getsockname())
+    _, asker = server.recvfrom(10)
+    server.sendto(b"y", asker)
+    assert client.recv(10) == b"y"
+
+
 @VERSIONS
 def test_udp_is_a_session_with_exact_figures(two, daemon, family, there):
     daemon.apply(tenant())
@@ -319,13 +327,6 @@ def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
     daemon.apply(tap("c", c, 3) + tenant("max_sessions = 2") + tenant(name="blue", interface="c"))
     pairs = (two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")
     with sockets(*pairs) as (first, one), sockets(*pairs) as (second, other), sockets(*pairs) as (third, last):
-
-        def talk(client, server):
-            client.sendto(b"x", server.getsockname())
-            _, asker = server.recvfrom(10)
-            server.sendto(b"y", asker)
-            assert client.recv(10) == b"y"
-
         talk(first, one)
         talk(second, other)
         third.sendto(b"x", last.getsockname())
@@ -337,6 +338,31 @@ def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
         assert [one["tenant"] for one in sessions(daemon, "--protocol", "icmp")] == ["blue"]
         daemon.cli("clear", "session", "--port", str(other.getsockname()[1]))
         talk(third, last)
+
+
+def test_a_source_that_has_as_many_as_it_may_keeps_no_other_out(lab, two, daemon):
+    c = lab.pod("c")
+    daemon.apply(tap("c", c, 3) + tenant("max_sessions_per_source = 2", interface='a", "c'))
+    assert "PER SOURCE" in daemon.cli("show", "tenant").stdout
+    pairs = (two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")
+    with sockets(*pairs) as (first, one), sockets(*pairs) as (second, other), sockets(*pairs) as (third, last):
+        talk(first, one)
+        talk(second, other)
+        third.sendto(b"x", last.getsockname())
+        eventually(lambda: daemon.dropped("source-quota") == 1, lambda: f"a drop by name: {daemon.drops()}")
+        assert red(daemon) == {"sessions": 2, "created": 2, "evicted": 0, "refused": 1}
+        said = daemon.cli("explain", "10.1.0.2:4000", "10.2.0.2", "udp/53").stdout
+        assert "its source has 2 of 2: it is dropped" in said, said
+        talk(first, one)
+        talk(second, other)
+        c.must_ping("10.2.0.2")
+        figures = daemon.scrape()[1].splitlines()
+        assert 'quiver_tenant_sessions_per_source_max{tenant="red"} 2' in figures
+        assert any('reason="source-quota"' in line and line.endswith(" 1") for line in figures if "tenant_drops" in line)
+        daemon.cli("clear", "session", "--port", str(other.getsockname()[1]))
+        talk(third, last)
+    _, results, _ = daemon.offer(tenant("source_ipv6_prefix_length = 56"))
+    assert results["red"]["refused"]["field"] == "source_ipv6_prefix_length"
 
 
 def test_the_slow_path_is_the_tenant_s(two, daemon):

@@ -328,6 +328,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32, occupancy: &
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 16_000_000,
         max_new_per_second: 0,
+        source_limit: None,
         early_syn_drop: false,
         parser: 0,
         scope: 0,

@@ -38,6 +38,7 @@ impl View for Tenants {
             Column::right("CONTEXT"),
             Column::right("SESSIONS"),
             Column::right("LIMIT"),
+            Column::right("PER SOURCE").optional(),
             Column::right("CREATED"),
             Column::right("RATE").optional(),
             Column::right("EVICTED"),
@@ -70,6 +71,7 @@ impl View for Tenants {
                 tenant.context.into(),
                 tenant.sessions.into(),
                 tenant.max_sessions.into(),
+                per_source(tenant).into(),
                 tenant.created.into(),
                 earlier.map(event_rate).unwrap_or_default().into(),
                 tenant.evicted.into(),
@@ -95,6 +97,14 @@ impl View for Tenants {
 /// The scope of its services, where that isn't the one that tenants have by default.
 fn scope(tenant: &TenantState) -> &str {
     if tenant.scope == "default" { "" } else { &tenant.scope }
+}
+
+/// What one source may have of its sessions, if that is said.
+fn per_source(tenant: &TenantState) -> String {
+    match tenant.max_sessions_per_source {
+        0 => String::new(),
+        most => most.to_string(),
+    }
 }
 
 /// Lists, and whose those are that they let pass: "voice:blue".
@@ -202,6 +212,10 @@ mod tests {
         let text = view.table(&TenantsResponse { tenants: vec![usual, apart] }, None, Paint::new(false));
         assert!(text.contains("OUTSIDE  PARSER  SCOPE   SERVICES\n"), "{text}");
         assert!(text.ends_with("uplink   gtpu    mobile  l4-lifecycle\n"), "{text}");
+        let limited = TenantState { max_sessions_per_source: 50, ..answer.tenants[1].clone() };
+        let text = view.table(&TenantsResponse { tenants: vec![limited] }, None, Paint::new(false));
+        assert!(text.contains("  LIMIT  PER SOURCE  CREATED"), "{text}");
+        assert!(text.contains("  1000000          50       30  "), "{text}");
         let path = api::v1::SlowPath {
             unknown_protocol: SlowPathAction::Pass.into(),
             too_short: SlowPathAction::Pass.into(),

@@ -142,6 +142,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             timeouts: spec.timeouts.map(ticks_of_seconds),
             max_sessions: spec.max_sessions.into(),
             max_new_per_second: spec.max_new_per_second,
+            source_limit: spec.source_limit(),
             early_syn_drop: spec.early_syn_drop,
             parser: spec.parser_number(),
             scope: spec.scope,

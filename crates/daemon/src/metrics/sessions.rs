@@ -266,6 +266,11 @@ fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
     for tenant in tenants.iter().filter(|tenant| tenant.max_new_sessions_per_second > 0) {
         metric.sample(&[("tenant", &tenant.name)], u64::from(tenant.max_new_sessions_per_second));
     }
+    let help = "Sessions that one source of a tenant's may have.";
+    let mut metric = out.metric("quiver_tenant_sessions_per_source_max", Kind::Gauge, help);
+    for tenant in tenants.iter().filter(|tenant| tenant.max_sessions_per_source > 0) {
+        metric.sample(&[("tenant", &tenant.name)], tenant.max_sessions_per_source);
+    }
     traffic(&tenants, out);
     let help = "Whether the engine that looks into a tenant's sessions is there.";
     let mut metric = out.metric("quiver_tenant_engine_there", Kind::Gauge, help);

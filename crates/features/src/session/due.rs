@@ -47,6 +47,7 @@ impl Sessions {
     /// Ends a session, which keeps its place of the quota, and gives its tenant.
     fn forget(&mut self, index: u32, end: End) -> Option<u16> {
         self.unlink(index);
+        self.leave_source(index);
         let mut binding = Binding::default();
         if let Some((handle, _, session)) = self.table.visit(index)
             && session.marks.has(Marks::TRANSLATED)

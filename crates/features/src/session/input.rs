@@ -29,6 +29,8 @@ graph::drops! {
     pub(super) enum Drop {
         /// The tenant has as many sessions as it may, and none of them makes room: raise its quota or see who fills it.
         Quota => "quota", Loss,
+        /// The packet's source has as many sessions of the tenant as one may (`max_sessions_per_source`): see what it does, or raise that.
+        SourceQuota => "source-quota", Loss,
         /// The tenant's sessions begin faster than they may.
         Rate => "new-session-rate", Loss,
         /// The worker has as many sessions as it may, and none of them makes room.

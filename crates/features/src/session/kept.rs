@@ -117,6 +117,7 @@ impl Sessions {
         self.begins_at(index, kept.interface);
         self.arm(index, tenant, tick);
         self.link(index);
+        self.count_source(tenants, index);
         tenant.occupancy.created.fetch_add(1, Ordering::Relaxed);
         self.tell(index, What::Began);
         let bound = self.bind_again(tenants, worker, index, kept);

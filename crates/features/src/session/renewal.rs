@@ -87,6 +87,7 @@ impl Sessions {
             self.unlink(index);
             self.link(index);
         }
+        self.count_source(tenants, index);
         Some(())
     }
 

@@ -230,6 +230,8 @@ pub(super) struct Serving<S> {
     onward: Onward,
     /// Drop reason of a packet whose session had to make room between two nodes.
     gone: u16,
+    /// That of one that would begin a session anew whose source has as many as it may.
+    refused: u16,
     counts: [u64; COUNTERS],
 }
 
@@ -246,6 +248,7 @@ impl<S: Serve> Serving<S> {
             sessions: cx.local(),
             onward: Onward::of_service(cx),
             gone: cx.drop_of("ip4-session-input", "session-gone").unwrap_or_default(),
+            refused: cx.drop_of("ip4-session-input", "source-quota").unwrap_or_default(),
             counts: [0; COUNTERS],
         })
     }
@@ -479,9 +482,8 @@ impl<S: Serve> Serving<S> {
             Step::Reopened | Step::Turned => {
                 let side = if step == Step::Turned { Direction::Reverse } else { Direction::Forward };
                 let interface = packets.meta(slot).rx_if;
-                if !sessions.restart(tenants, flow.session(), (interface, side, bytes), tick) {
-                    return Err(self.gone);
-                }
+                let (packet, reasons) = ((interface, side, bytes), (self.gone, self.refused));
+                sessions.restart(tenants, flow.session(), packet, tick, reasons)?;
                 let session = sessions.table.get(flow.session());
                 rest = session.map_or(rest, |session| session.chain[0].behind(self.me));
             }

@@ -4,16 +4,16 @@ use super::acl::{self, Asking, Note};
 use super::dropped::Dropped;
 use super::early::Early;
 use super::entry::{Direction, Flow, Marks, Room, Session};
-use super::events::{End, Watchers, What};
+use super::events::{Watchers, What};
 use super::fill::Fill;
 use super::kept::Kept;
 use super::owed::Round;
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
-use super::renewal::whole;
 use super::room::{Evicted, Part};
 use super::services::Chain;
 use super::session_stats::Stats;
+use super::sources::Source;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::traffic::Survey;
@@ -34,6 +34,8 @@ pub(super) enum NoRoom {
     Table,
     /// Its tenant's begin faster than they may.
     Rate,
+    /// Its source has as many of its tenant's as it may.
+    Source,
 }
 
 /// One worker's sessions.
@@ -46,6 +48,8 @@ pub struct Sessions {
     pub(super) crowd: u16,
     /// Where the look for places goes on that are owed to other workers.
     pub(super) round: Round,
+    /// The sources that they count at.
+    pub(super) sources: Beside<Option<Source>>,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
     /// What `acl` knows of them.
@@ -90,6 +94,7 @@ impl Default for Sessions {
             parts: Vec::new(),
             crowd: 0,
             round: Round::default(),
+            sources: Beside::default(),
             tcp: Beside::default(),
             acl: Beside::default(),
             begun: Beside::default(),
@@ -140,6 +145,7 @@ impl Sessions {
     pub fn bytes(&self) -> usize {
         self.table.bytes()
             + self.wheel.bytes()
+            + self.sources.bytes()
             + self.tcp.bytes()
             + self.acl.bytes()
             + self.begun.bytes()
@@ -388,34 +394,7 @@ impl Sessions {
             self.link(index);
         }
         self.due_by(index, tick + u64::from(timeout));
-    }
-
-    /// A connection that was over begins anew with a packet of `bytes` from that side of it, by that interface: what is counted is its own, and services see it as new. False where it
-    /// is another tenant's now: it has ended, and may begin there.
-    #[cold]
-    pub(super) fn restart(
-        &mut self,
-        tenants: &Tenants,
-        index: u32,
-        (interface, side, bytes): (IfIndex, Direction, u32),
-        tick: u64,
-    ) -> bool {
-        self.now_is(tick);
-        let Some(session) = self.table.get(index) else { return false };
-        if tenants.is_anothers(interface, session.tenant) {
-            self.end(index, End::Reconfigured);
-            return false;
-        }
-        self.tell_reopened(index, side, bytes);
-        self.count_anew(index, (side, bytes), tick);
-        let Some((handle, _, session)) = self.table.visit(index) else { return false };
-        if let Some(tenant) = tenants.get(session.tenant) {
-            session.chain = whole(tenant, session, handle, &self.translations);
-        }
-        self.begins_at(index, interface);
-        self.moved(tenants, index, tick);
-        self.tell_anew(index);
-        true
+        self.source_moved(index);
     }
 
     /// From now on the session's packets are dropped for that reason (graph-wide id); with `end` it ends in the next round.

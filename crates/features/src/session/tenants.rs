@@ -11,6 +11,7 @@ use super::owed::{Lines, Owed};
 use super::redirect::{Redirect, Sides};
 use super::services::Chain;
 use super::slow_path::SlowPath;
+use super::sources::{SourceLimit, Sources};
 use crate::policer::Policed;
 use core::fmt;
 use graph::IfIndex;
@@ -80,6 +81,8 @@ pub struct Occupancy {
     pub(super) lines: Lines,
     /// How often a worker has asked others for room that are silent.
     pub(super) asks: AtomicU64,
+    /// How many each source has, where there is a limit to that.
+    pub(super) sources: Sources,
     /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
     next: AtomicU64,
 }
@@ -128,6 +131,8 @@ pub struct Tenant {
     pub max_sessions: u64,
     /// New sessions per second, likewise; 0: as many as come.
     pub max_new_per_second: u32,
+    /// What one source may have of them; `None`: all.
+    pub source_limit: Option<SourceLimit>,
     /// While there is no place, SYNs are dropped when they are seen first.
     pub early_syn_drop: bool,
     /// Number of the parser that finds its sessions; 0: none.

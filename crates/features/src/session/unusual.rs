@@ -238,7 +238,7 @@ impl<F: Pieces> There<'_, F> {
         }
         let flow = (look.key, look.hash, look.mark.from_high);
         let at = (number, interface);
-        let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
+        let begun = self.sessions.begin_within(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
         let (session, new) = match begun {
             Ok(begun) => begun,
             Err(why) => {
@@ -251,6 +251,7 @@ impl<F: Pieces> There<'_, F> {
                     NoRoom::Quota => Drop::Quota,
                     NoRoom::Table => Drop::TableFull,
                     NoRoom::Rate => Drop::Rate,
+                    NoRoom::Source => Drop::SourceQuota,
                 };
                 return Err((reason, number));
             }

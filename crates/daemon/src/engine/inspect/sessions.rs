@@ -67,6 +67,8 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             forward_bytes: traffic.bytes[0],
             reverse_packets: traffic.packets[1],
             reverse_bytes: traffic.bytes[1],
+            max_sessions_per_source: spec.max_per_source,
+            source_ipv6_prefix_length: spec.source_prefix.into(),
         }
     });
     let mut list: Vec<_> = each.collect();

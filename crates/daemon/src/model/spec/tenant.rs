@@ -7,7 +7,7 @@ use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAc
 use features::session::parser::{self, Parser};
 use features::session::services::{Chain, DEFAULT_SCOPE, ServiceError};
 use features::session::tenants::TIMERS;
-use features::session::{Case, Midstream, SlowAction, SlowPath, order};
+use features::session::{Case, MOST_PER_SOURCE, Midstream, SlowAction, SlowPath, SourceLimit, order};
 
 use super::{RedirectSpec, slow_path};
 use crate::model::{Flaw, Name, fields};
@@ -15,6 +15,8 @@ use crate::model::{Flaw, Name, fields};
 const DEFAULT_MAX_SESSIONS: u32 = 1_000_000;
 /// What a worker's table can count.
 const MAX_SESSIONS: u32 = 1 << 28;
+/// An IPv6 host takes whichever addresses of its link's prefix it likes, and that has 64 bits (RFC 4291 section 2.5.1); no site gets less than such a prefix (RFC 6177).
+const DEFAULT_SOURCE_PREFIX: u32 = 64;
 /// A week: nobody means more, and ticks stay far from overflow.
 const MAX_SECONDS: u32 = 7 * 86_400;
 const DEFAULT_SERVICES: &str = "l4-lifecycle";
@@ -56,6 +58,10 @@ pub struct TenantSpec {
     pub max_sessions: u32,
     /// New sessions per second at most; 0: as many as come.
     pub max_new_per_second: u32,
+    /// Sessions of one source at most; 0: as many as the tenant's.
+    pub max_per_source: u32,
+    /// Bits of an IPv6 address by which sources differ.
+    pub source_prefix: u8,
     /// Whether SYNs are dropped when they are seen first, while there is no place for a session.
     pub early_syn_drop: bool,
     /// Whether packets that can have no session are dropped where `slow_path` doesn't say otherwise.
@@ -167,6 +173,13 @@ impl TenantSpec {
                 DEFAULT_MAX_SESSIONS,
             )?,
             max_new_per_second: tenant.max_new_sessions_per_second,
+            max_per_source: fields::number(
+                "max_sessions_per_source",
+                tenant.max_sessions_per_source,
+                1..=MOST_PER_SOURCE,
+                0,
+            )?,
+            source_prefix: source_prefix(tenant)?,
             early_syn_drop: early_syn_drop(tenant.early_syn_drop, slow_path)?,
             drop_untracked,
             slow_path,
@@ -203,6 +216,11 @@ impl TenantSpec {
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
+            max_sessions_per_source: self.max_per_source,
+            source_ipv6_prefix_length: match u32::from(self.source_prefix) {
+                DEFAULT_SOURCE_PREFIX => 0,
+                length => length,
+            },
             early_syn_drop: self.early_syn_drop,
             untracked: untracked.into(),
             slow_path: slow_path::to_api(self.slow_path, default_slow_path(self.drop_untracked, on)),
@@ -225,6 +243,12 @@ impl TenantSpec {
     /// The number of its parser; 0: it has none.
     pub fn parser_number(&self) -> u8 {
         self.parser.and_then(|parser| parser::number(parser.name)).unwrap_or_default()
+    }
+
+    /// What one source may have of its sessions, if that is said.
+    pub fn source_limit(&self) -> Option<SourceLimit> {
+        let limit = SourceLimit { sessions: self.max_per_source, ipv6_prefix_length: self.source_prefix };
+        (limit.sessions > 0).then_some(limit)
     }
 
     /// Interfaces of both kinds.
@@ -384,7 +408,21 @@ fn fits(parser: &Parser, scope: u8, chain: [Chain; 2], tenant: &Tenant) -> Resul
         );
         return Err(Flaw::new("classes", what).remedy("leave them out, or the parser"));
     }
+    if tenant.max_sessions_per_source > 0 {
+        let what = format!("needs addresses, and sessions that the parser {} finds have none", parser.name);
+        return Err(Flaw::new("max_sessions_per_source", what).remedy("leave it out, or the parser"));
+    }
     Ok(())
+}
+
+/// What one source is with IPv6: only where their sessions are counted.
+fn source_prefix(tenant: &Tenant) -> Result<u8, Flaw> {
+    let (field, said) = ("source_ipv6_prefix_length", tenant.source_ipv6_prefix_length);
+    if said > 0 && tenant.max_sessions_per_source == 0 {
+        return Err(Flaw::new(field, "says what max_sessions_per_source counts, which isn't there")
+            .remedy("add max_sessions_per_source, or leave it out"));
+    }
+    Ok(fields::number(field, said, 1..=128, DEFAULT_SOURCE_PREFIX)? as u8)
 }
 
 fn chain(field: &str, scope: u8, names: &[String]) -> Result<Chain, Flaw> {

@@ -105,6 +105,9 @@ impl Sessions {
             object: Some(Object::Tenant(number)),
             found: of_session(&found, tenant, packet),
         });
+        if found.is_none() {
+            self.of_source(tenant, (&key, from_high), node, to)?;
+        }
         let (chain, direction) = match &found {
             Some(found) => {
                 let direction = found.session.direction(found.from_high);
@@ -146,6 +149,30 @@ impl Sessions {
         let outcome = services(&mut meeting, chain, tenant.chain[direction as usize]);
         (to.ends, to.direct) = (meeting.ends, meeting.direct);
         Ok(outcome)
+    }
+
+    /// What its source has already, where a session begins with it.
+    fn of_source(
+        &self,
+        tenant: &Tenant,
+        (key, from_high): (&Key, bool),
+        node: &'static str,
+        to: &mut Explained,
+    ) -> Result<(), Outcome> {
+        let Some(limit) = tenant.source_limit.filter(|_| !key.is_parsed()) else { return Ok(()) };
+        let sources = &tenant.occupancy.sources;
+        let there = sources.sessions(sources.of(key, from_high, &limit));
+        let drops = tenant.slow_path.drops(Case::Overflow);
+        let (room, outcome) = match (there < limit.sessions, drops) {
+            (true, _) => ("", Ok(())),
+            (false, true) => (": it is dropped", Err(Outcome::Dropped { node, reason: "source-quota" })),
+            (false, false) => {
+                (": it passes without a session (slow_path.overflow is pass)", Err(Outcome::Passes))
+            }
+        };
+        let found = format!("its source has {there} of {}{room}", limit.sessions);
+        to.steps.push(Step { node, object: to.tenant.map(Object::Tenant), found });
+        outcome
     }
 
     /// A packet that can have no session.

@@ -68,7 +68,7 @@ pub(super) fn simple() -> Balancer {
     balancer
 }
 
-fn balancing() -> Tenant {
+pub(super) fn balancing() -> Tenant {
     Tenant { chain: [order().chain(["l4-lifecycle", "balance"]).unwrap(); 2], ..tenant() }
 }
 

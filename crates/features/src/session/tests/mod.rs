@@ -30,6 +30,7 @@ mod serving;
 mod session_stats;
 mod shared_room;
 mod slow_path;
+mod sources;
 mod tcp;
 mod traffic;
 mod unchanged;
@@ -60,6 +61,7 @@ fn tenant() -> Tenant {
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 1000,
         max_new_per_second: 0,
+        source_limit: None,
         early_syn_drop: false,
         parser: 0,
         scope: 0,

@@ -203,15 +203,17 @@ fn fragments_pass_without_a_session_where_the_tenant_says_so() {
     });
 }
 
-/// SFDP's `sp-ip4-table-overflow`: whichever of the three there is no room in.
+/// SFDP's `sp-ip4-table-overflow`: wherever there is no room.
 #[test]
 fn what_finds_no_room_passes_without_a_session_where_the_tenant_says_so() {
     everywhere(|tier, text, node| {
         let pass_by = || with(Case::Overflow, SlowAction::Pass);
+        let source_limit = SourceLimit { sessions: 1, ipv6_prefix_length: 64 };
         let cases = [
             (Tenant { max_sessions: 1, ..pass_by() }, "quota", 1 << 20),
             (Tenant { max_new_per_second: 10, ..pass_by() }, "new-session-rate", 1 << 20),
             (pass_by(), "table-full", 1),
+            (Tenant { source_limit: Some(source_limit), ..pass_by() }, "source-quota", 1 << 20),
         ];
         for (tenant, reason, per_worker) in cases {
             let mut bench = bench(tier, std::slice::from_ref(&tenant));

@@ -60,8 +60,10 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
             midstream: MidstreamAction::Security.into(),
             max_new_sessions_per_second: 5000,
             early_syn_drop: true,
+            max_sessions_per_source: 100,
             ..tenant()
         },
+        Tenant { max_sessions_per_source: 16_777_215, source_ipv6_prefix_length: 128, ..tenant() },
         Tenant {
             forward_services: vec!["l4-lifecycle".into(), "nat".into()],
             reverse_services: vec!["l4-lifecycle".into(), "nat".into()],
@@ -147,6 +149,12 @@ fn flaws_name_their_field() {
         (Tenant { reverse_services: vec![DEFAULT_SERVICES.into(); 2], ..tenant() }, "reverse_services"),
         (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
         (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),
+        (Tenant { max_sessions_per_source: 1 << 24, ..tenant() }, "max_sessions_per_source"),
+        (Tenant { source_ipv6_prefix_length: 56, ..tenant() }, "source_ipv6_prefix_length"),
+        (
+            Tenant { max_sessions_per_source: 9, source_ipv6_prefix_length: 129, ..tenant() },
+            "source_ipv6_prefix_length",
+        ),
         (Tenant { untracked: 9, ..tenant() }, "untracked"),
         (Tenant { slow_path: slow_path(|path| path.overflow = 9), ..tenant() }, "slow_path.overflow"),
         (Tenant { slow_path: slow_path(|path| path.overflow = HANDLE), ..tenant() }, "slow_path.overflow"),
@@ -249,6 +257,8 @@ fn a_parser_is_refused_where_a_service_needs_addresses_and_ports() {
     assert!(TenantSpec::parse(&parsed(metered)).is_ok());
     let classified = Tenant { classes: vec![class("voice", "blue")], ..tenant() };
     assert_eq!(TenantSpec::parse(&parsed(classified)).unwrap_err().field, "classes");
+    let limited = Tenant { max_sessions_per_source: 9, ..tenant() };
+    assert_eq!(TenantSpec::parse(&parsed(limited)).unwrap_err().field, "max_sessions_per_source");
     let flaw = TenantSpec::parse(&Tenant { parser: "gtp".into(), ..tenant() }).unwrap_err();
     assert!(flaw.to_string().contains("there is no parser \"gtp\""), "{flaw}");
 }

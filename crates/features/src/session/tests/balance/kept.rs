@@ -94,3 +94,23 @@ fn one_that_was_not_answered_is_not_kept() {
     let Verdict::Sent(expected) = row.verdict else { panic!() };
     assert_ne!(outcome.sent.get(&2), Some(&vec![expected[0].1.clone()]), "who asked is unknown");
 }
+
+/// They count at their clients, beyond what these may have.
+#[test]
+fn who_has_them_has_fewer_others() {
+    let tier = Tier::available()[0];
+    for text in [BALANCE4, BALANCE6] {
+        let mut bench = network(tier, &mut simple());
+        for name in ["udp", "sctp"] {
+            pass(&mut bench, text, name);
+            pass(&mut bench, text, &format!("{name} answer"));
+        }
+        let mut next = successor(&mut bench, tier);
+        let source_limit = Some(SourceLimit { sessions: 1, ipv6_prefix_length: 64 });
+        set_tenants(&mut next, &[Tenant { source_limit, ..balancing() }]);
+        let node = if text == BALANCE4 { "ip4-session-input" } else { "ip6-session-input" };
+        dropped(&mut next, text, "tcp syn", &format!("{node} source-quota"));
+        assert_eq!(seen(&mut next).len(), 2);
+        ["udp answer", "sctp answer"].into_iter().for_each(|name| pass(&mut next, text, name));
+    }
+}
