@@ -326,6 +326,43 @@ func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 	}
 }
 
+func TestAgentsAreToldHowManySessionsThereMayBeAndWhatTheyPass(t *testing.T) {
+	said := func(values map[string]any) (all []string) {
+		for _, word := range daemons(t, render(t, map[string]any{"agent": values})).Spec.Template.Spec.Containers[1].Command {
+			if strings.HasPrefix(word, "--max-sessions") || strings.HasPrefix(word, "--session-services") {
+				all = append(all, word)
+			}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		values map[string]any
+		want   []string
+	}{
+		{map[string]any{}, []string{"--max-sessions=1000000"}},
+		// Of a release before these values were there (--reuse-values).
+		{map[string]any{"maxSessions": nil, "sessionServices": nil}, nil},
+		{
+			map[string]any{"maxSessions": 268435456, "maxSessionsPerSource": 16777215, "sessionServices": []any{"tcp-check", "session-stats"}},
+			[]string{"--max-sessions=268435456", "--max-sessions-per-source=16777215", "--session-services=tcp-check,session-stats"},
+		},
+		{map[string]any{"maxSessionsPerSource": 0, "sessionServices": "tcp-check"}, []string{"--max-sessions=1000000", "--max-sessions-per-source=0", "--session-services=tcp-check"}},
+	} {
+		if got := said(c.values); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %q", c.values, got)
+		}
+	}
+	for why, values := range map[string]map[string]any{
+		"agent.maxSessions: 268435457: take": {"maxSessions": 268435457}, "agent.maxSessions: many: take": {"maxSessions": "many"},
+		"agent.maxSessionsPerSource: -1: take": {"maxSessionsPerSource": -1}, "agent.maxSessionsPerSource: few: take": {"maxSessionsPerSource": "few"},
+		"agent.maxSessionsPerSource: 16777216: take": {"maxSessionsPerSource": 16777216}, "agent.sessionServices: nat: take tcp-check": {"sessionServices": []any{"tcp-check", "nat"}},
+	} {
+		if _, err := Render(chartDirectory, map[string]any{"agent": values}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v: %v", values, err)
+		}
+	}
+}
+
 func TestAgentsAreToldFromWhatPodsMaySend(t *testing.T) {
 	for want, value := range map[string]any{"[]": []any{}, "[172.16.0.0/16 fd01::7]": []any{"172.16.0.0/16", "fd01::7"}, "[10.0.0.1]": "10.0.0.1"} {
 		if got := fmt.Sprint(settings(t, map[string]any{"allowedSourcePrefixes": value})["allowedSourcePrefixes"]); got != want {

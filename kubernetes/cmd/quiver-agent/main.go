@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,8 +42,9 @@ import (
 type options struct {
 	socket, quiverd, state, node, kubeconfig, ranges, device, health string
 	defaults                                                         annotation.Defaults
-	standalone, install, uninstall, stay, services, policies, keep   bool
+	standalone, install, uninstall, stay, services, policies         bool
 	outgoing                                                         host.Families
+	sessions                                                         dataplane.Sessions
 	mtu                                                              uint
 	overlay                                                          overlay.Settings
 	addresses, live                                                  string
@@ -95,7 +97,20 @@ func main() {
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
-	flag.BoolVar(&o.keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
+	flag.BoolVar(&o.sessions.Keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
+	flag.Func("max-sessions", "sessions of pods, and of whoever speaks with them, on this node at most, 1 to 268435456 (default 1000000)", func(text string) (err error) {
+		o.sessions.Max, err = number(text, 1, dataplane.MostSessions)
+		return err
+	})
+	flag.Func("max-sessions-per-source", "`sessions` of those that one address, of a pod or another, may have begun, 1 to 16777215; 0: all (default: a quarter)", func(text string) error {
+		most, err := number(text, 0, dataplane.MostSessionsOfSource)
+		o.sessions.MaxOfSource = &most
+		return err
+	})
+	flag.Func("session-services", "`services` that they pass besides, of: "+strings.Join(dataplane.SessionServices, ",")+" (default: none)", func(text string) (err error) {
+		o.sessions.Services, err = dataplane.ParseSessionServices(text)
+		return err
+	})
 	flag.Func("memif-fallback", "who takes the ports of a pod's memif while no application is connected, where the pod doesn't say: `eth0` (default), or drop", func(word string) (err error) {
 		o.defaults.MemifDrops, err = annotation.ParseFallback(word)
 		return err
@@ -139,6 +154,15 @@ func main() {
 	}
 }
 
+// number reads one of that range.
+func number(text string, least, most uint64) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("take %d to %d", least, most)
+	}
+	return uint32(n), nil
+}
+
 func run(ctx context.Context, o options, log *slog.Logger) error {
 	if o.mtu != 0 && (o.mtu < 1280 || o.mtu > 65535) {
 		return fmt.Errorf("--mtu %d: take 1280 (what IPv6 needs) to 65535, or 0 for what the way to other nodes has room for", o.mtu)
@@ -158,7 +182,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	defer unlock()
 	live := &settings.Follower{
-		File: o.live, Kept: filepath.Join(o.state, "settings.yaml"), Otherwise: settings.Settings{Outgoing: o.outgoing, KeepSessions: o.keep, Defaults: o.defaults}, Log: log,
+		File: o.live, Kept: filepath.Join(o.state, "settings.yaml"), Otherwise: settings.Settings{Outgoing: o.outgoing, KeepSessions: o.sessions.Keep, Defaults: o.defaults}, Log: log,
 	}
 	begin, err := live.Begin()
 	if err != nil {
@@ -215,9 +239,10 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
+	o.sessions.Keep = begin.KeepSessions
 	server := agent.New(agent.Settings{
 		HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Last: address.Last(filepath.Join(o.state, "last.json")),
-		Services: objects != nil, KeepSessions: begin.KeepSessions, Defaults: begin.Defaults, Teller: teller,
+		Services: objects != nil, Sessions: o.sessions, Defaults: begin.Defaults, Teller: teller,
 	}, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.

@@ -164,7 +164,7 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 			configs = append(configs, dataplane.Objects(record))
 		}
 	}
-	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.KeepSessions)
+	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.Sessions)
 }
 
 // tenantNow is the same, of a quiverd that may have tunnels of which an agent that has just started doesn't know: what comes by them must go on being looked at.

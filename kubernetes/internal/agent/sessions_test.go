@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"quiver/kubernetes/internal/address"
@@ -155,5 +156,40 @@ func TestNobodyGetsSessionsOfWhoHadHisAddressBefore(t *testing.T) {
 	}
 	if got := p.sessions(t, "10.9.0.4"); got != 0 || len(p.left) != 0 {
 		t.Errorf("%d sessions; left: %v", got, p.left)
+	}
+}
+
+func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24", "fd00:9::/64")
+	p.guarded(&watchful{})
+	most := uint32(7)
+	p.settings.Sessions = dataplane.Sessions{Max: 5000, MaxOfSource: &most, Services: []string{"session-stats", "tcp-check"}}
+	connection, err := dial.Unix(realtest.Socket(p.directory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	has := func() *quiver.TenantState {
+		all, err := quiver.NewQuiverClient(connection).Tenants(t.Context(), &quiver.TenantsRequest{})
+		if err != nil || len(all.GetTenants()) != 1 {
+			t.Fatalf("%v, %v", all, err)
+		}
+		return all.Tenants[0]
+	}
+	for _, by := range []string{"the agent", "the agent again, after somebody else"} {
+		if err := p.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		one := has()
+		if one.MaxSessions != 5000 || one.MaxSessionsPerSource != 7 || one.SourceIpv6PrefixLength != 128 ||
+			!slices.Equal(one.ForwardServices, []string{"tcp-check", "l4-lifecycle", "session-stats", "acl"}) {
+			t.Errorf("by %s: %v", by, one)
+		}
+		if err := p.quiverd.Apply(t.Context(), dataplane.Tenant(one.Interfaces, false, true, dataplane.Sessions{}), nil); err != nil {
+			t.Fatal(err)
+		}
+		if one = has(); one.MaxSessionsPerSource != 250_000 {
+			t.Errorf("by somebody else: %v", one)
+		}
 	}
 }

@@ -66,6 +66,29 @@ containers:
       - --health={{ include "quiver.healthHost" . }}:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
+      {{- /* Values of an older chart have none of these three. */}}
+      {{- $most := get .Values.agent "maxSessions" }}
+      {{- if $most }}
+      {{- if or (lt (int64 $most) 1) (gt (int64 $most) 268435456) }}
+      {{- fail (printf "agent.maxSessions: %v: take 1 to 268435456" $most) }}
+      {{- end }}
+      - --max-sessions={{ int64 $most }}
+      {{- end }}
+      {{- $most = get .Values.agent "maxSessionsPerSource" }}
+      {{- if not (or (kindIs "invalid" $most) (eq (toString $most) "")) }}
+      {{- if or (and (kindIs "string" $most) (not (regexMatch "^[0-9]+$" $most))) (lt (int64 $most) 0) (gt (int64 $most) 16777215) }}
+      {{- fail (printf "agent.maxSessionsPerSource: %v: take 0 to 16777215" $most) }}
+      {{- end }}
+      - --max-sessions-per-source={{ int64 $most }}
+      {{- end }}
+      {{- with get .Values.agent "sessionServices" }}
+      {{- range splitList "," (join "," .) }}
+      {{- if not (has . (list "tcp-check" "session-stats")) }}
+      {{- fail (printf "agent.sessionServices: %v: take tcp-check, session-stats or both" .) }}
+      {{- end }}
+      {{- end }}
+      - --session-services={{ join "," . }}
+      {{- end }}
       - --settings=/etc/quiver/agent.yaml
     env:
       - name: NODE_NAME

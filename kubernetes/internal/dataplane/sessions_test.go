@@ -1,0 +1,50 @@
+package dataplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSourcesHaveAQuarterOfAllSessionsUnlessSomethingElseIsSaid(t *testing.T) {
+	none, some, most := uint32(0), uint32(7), uint32(MostSessionsOfSource)
+	for _, c := range []struct {
+		sessions         Sessions
+		max, of, address uint32
+	}{
+		{Sessions{}, 1_000_000, 250_000, 128},
+		{Sessions{Max: 2000}, 2000, 500, 128},
+		{Sessions{Max: 3}, 3, 1, 128},
+		{Sessions{Max: MostSessions}, MostSessions, most, 128},
+		{Sessions{MaxOfSource: &some}, 1_000_000, 7, 128},
+		{Sessions{Max: 10, MaxOfSource: &none}, 10, 0, 0},
+	} {
+		got := Tenant([]string{"pod:host"}, true, false, c.sessions).Tenants[0]
+		if got.MaxSessions != c.max || got.MaxSessionsPerSource != c.of || got.SourceIpv6PrefixLength != c.address {
+			t.Errorf("%+v: %v", c.sessions, got)
+		}
+	}
+}
+
+func TestSessionsPassServicesThatAreAskedFor(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "tcp-check": {"tcp-check"}, " session-stats, tcp-check,": {"session-stats", "tcp-check"},
+	} {
+		services, err := ParseSessionServices(text)
+		if err != nil || !slices.Equal(services, want) {
+			t.Errorf("%q: %q, %v", text, services, err)
+		}
+		tenant := Tenant(nil, true, true, Sessions{Services: services}).Tenants[0]
+		all := append([]string{"l4-lifecycle", "balance", "acl"}, want...)
+		if !slices.Equal(tenant.ForwardServices, all) || !slices.Equal(tenant.ReverseServices, all) {
+			t.Errorf("%q: %v", text, tenant)
+		}
+	}
+	for text, why := range map[string]string{
+		"tcp-check,ids": `service "ids": take some of tcp-check, session-stats`, "nat": `service "nat": take`, "redirect": `"redirect"`, "tcp-check,tcp-check": `service "tcp-check": is there twice`,
+	} {
+		if _, err := ParseSessionServices(text); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
