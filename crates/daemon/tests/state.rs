@@ -278,6 +278,7 @@ fn what_was_accepted_before_is_put_right() {
         r#"{"interface":{"name":"leg","loopback":{},"mac":"02:00:00:00:00:0a","bridge":{"name":"lan","bvi":true}}}"#,
         r#"{"interface":{"name":"ids","addresses":["10.0.0.1/24"],"sink":{}}}"#,
         r#"{"interface":{"name":"pod","sink":{}}}"#,
+        r#"{"acl":{"name":"guard","default_action":"ACL_ACTION_DENY","rules":[{"action":"ACL_ACTION_PERMIT","protocol":"47"},{"action":"ACL_ACTION_PERMIT","protocol":"tcp"},{"action":"ACL_ACTION_PERMIT"}]}}"#,
         r#"{"tenant":{"name":"red","interfaces":["pod"],"redirect":{"interfaces":["ids"]},"forward_services":["redirect"],"reverse_services":["redirect"]}}"#,
     ];
     let body = format!(
@@ -298,5 +299,7 @@ fn what_was_accepted_before_is_put_right() {
     assert_eq!((config.bridges[0].mac_age_seconds, config.bridges[0].static_macs.len()), (Some(32_766), 0));
     assert!(config.interfaces.iter().all(|interface| interface.addresses.is_empty()));
     assert_eq!(config.tenants.len(), 1);
+    let rules = config.acls[0].rules.iter().map(|rule| rule.protocol.as_str()).collect::<Vec<_>>();
+    assert_eq!(rules, ["tcp", ""]);
     assert_eq!(fs::read_to_string(directory.path().join("state.jsonl.before-1")).unwrap(), text);
 }

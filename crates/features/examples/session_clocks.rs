@@ -11,7 +11,7 @@
 //!   are under way at once, as in `quiver-tgen replay`.
 //!
 //! Packets are made in memory and end in a sink: what a port costs is measured with real ports, and what comes in by one leaves less room
-//! in the caches. The longest round is that of its thread's own time. A round takes the time that its packets take at ten million in a second, so that timers are due as in earnest.
+//! in the caches. A round takes the time that its packets take at ten million in a second, so that timers are due as in earnest.
 
 mod clocks;
 #[path = "clocks/rate.rs"]
@@ -29,11 +29,10 @@ use quiver_features::session::nat::Pool;
 use quiver_features::session::tenants::{Occupancy, TIMERS, ticks_of_seconds};
 use quiver_features::session::{Place, Tenant, Tenants, order};
 use quiver_features::testing::Bench;
-use rustix::time::{ClockId, clock_gettime};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::checksum::update_u32;
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
@@ -247,9 +246,9 @@ fn measure(bench: &mut Bench, what: &str, sessions: u32, rounds: u32) {
     let (mut clocks, begun) = (Clocks::start(bench), Instant::now());
     let (mut packets, mut longest) = (0, 0.0_f64);
     for _ in 0..rounds {
-        let start = thread_time();
+        let start = Instant::now();
         packets += round(bench);
-        longest = longest.max((thread_time() - start).as_secs_f64());
+        longest = longest.max(start.elapsed().as_secs_f64());
         clocks.note(bench);
     }
     let elapsed = begun.elapsed().as_secs_f64();
@@ -263,12 +262,6 @@ fn measure(bench: &mut Bench, what: &str, sessions: u32, rounds: u32) {
         longest * 1e6
     );
     print_packets(bench);
-}
-
-/// Time that this thread has had its core: what else runs there counts no round longer.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Clients behind interface 1, servers behind interface 2, sessions on both.

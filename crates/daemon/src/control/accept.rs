@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::v1::Config;
 use features::bridge::control::MAX_AGE;
 
-use crate::model::spec::{InterfaceSpec, L2};
+use crate::model::spec::{InterfaceSpec, L2, protocol, protocol_of_sessions};
 
 /// Puts right what can be without anything else being done than was; says what, for the log.
 pub(super) fn put_right(config: &mut Config) -> Vec<String> {
@@ -30,6 +30,19 @@ pub(super) fn put_right(config: &mut Config) -> Vec<String> {
                 ));
             }
         }
+    }
+    for acl in &mut config.acls {
+        acl.rules.retain(|rule| {
+            let is_met =
+                protocol("", &rule.protocol).is_err() || protocol_of_sessions("", &rule.protocol).is_ok();
+            if !is_met {
+                said.push(format!(
+                    "acl {}: its rule for protocol {} is gone, which no session could meet",
+                    acl.name, rule.protocol
+                ));
+            }
+            is_met
+        });
     }
     let engines = config.tenants.iter().flat_map(|tenant| &tenant.redirect);
     let engines: BTreeSet<String> = engines.flat_map(|engine| engine.interfaces.iter().cloned()).collect();
