@@ -6,11 +6,13 @@ mod common;
 
 use common::{Joined, Namespace, SCALAR, Side, link_becomes, receive, receive_all, root, send};
 use graph::port::Stop;
+use ipnet::IpNet;
 use memory::packet::Packets;
 use quiver_ports::af_packet::{self, AfPacketOptions};
 use quiver_ports::link::{self, LinkOptions};
 use quiver_ports::tap::{self, TapOptions};
 use quiver_ports::{LinkState, Netns, PortError};
+use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -88,6 +90,68 @@ fn what_we_or_the_kernel_send_leaves_and_does_not_come_back() {
             assert!(receive_all(&mut **rx, &mut packets).iter().all(|frame| frame[..12] != tagged[..12]));
         }
     }
+}
+
+/// An untagged frame from `peer0` to `eth0` of [`veth`], or behind a tag.
+fn ip_frame(station: u8, tag: &[u8], kind: [u8; 2], at: usize, destination: &[u8]) -> Vec<u8> {
+    let mut frame = [&[2, 0xfe, 0, 0, 0, station, 2, 0xfe, 0, 0, 0, 1], tag, &kind[..]].concat();
+    let header = frame.len();
+    frame.resize(header + 60, 0);
+    frame[header..][at..][..destination.len()].copy_from_slice(destination);
+    frame
+}
+
+#[test]
+fn only_what_is_for_the_destinations_is_received() {
+    if !root("AF_PACKET filters") {
+        return;
+    }
+    let (a, b) = (Namespace::new("filter-a"), Namespace::new("filter-b"));
+    veth(&a, &b);
+    let texts = ["10.244.1.0/24", "10.9.0.7/32", "fd00:10:244:1::/64", "fd00::7/128", "2000::/3"];
+    let mut destinations: Vec<IpNet> = texts.iter().map(|text| text.parse().unwrap()).collect();
+    // As many as there may be: ways over them are long.
+    destinations.splice(2..2, (0..59).map(|n| format!("172.16.{n}.0/25").parse().unwrap()));
+    let options =
+        AfPacketOptions { destinations, promiscuous: false, ..AfPacketOptions::new(b.netns(), "eth0") };
+    let mut port = af_packet::open(&options).unwrap();
+    let four = |station, address: [u8; 4]| ip_frame(station, &[], [8, 0], 16, &address);
+    let six = |text: &str| ip_frame(2, &[], [0x86, 0xdd], 24, &text.parse::<Ipv6Addr>().unwrap().octets());
+    let tagged = ip_frame(2, &[0x81, 0, 0, 7], [8, 0], 16, &[10, 244, 1, 9]);
+    for left_out in [
+        four(2, [10, 244, 2, 1]),
+        four(2, [10, 9, 0, 6]),
+        four(2, [172, 16, 58, 128]),
+        // To another station, and to all.
+        four(9, [10, 244, 1, 9]),
+        [&[255; 6], &four(2, [10, 244, 1, 9])[6..]].concat(),
+        six("fd00:10:244:2::1"),
+        six("fd00::107"),
+        six("4000::1"),
+        tagged,
+        ip_frame(2, &[], [8, 6], 16, &[10, 244, 1, 9]),
+        // Shorter than where the address should be.
+        four(2, [10, 244, 1, 9])[..31].to_vec(),
+    ] {
+        inject(&a, "peer0", &left_out);
+    }
+    let taken = [
+        four(2, [10, 244, 1, 0]),
+        four(2, [10, 244, 1, 255]),
+        four(2, [10, 9, 0, 7]),
+        four(2, [172, 16, 58, 127]),
+        six("fd00:10:244:1:ffff::1"),
+        six("fd00::7"),
+        six("3fff::1"),
+    ];
+    for frame in &taken {
+        inject(&a, "peer0", frame);
+        // In the order in which they were sent: what is left out would have been first.
+        assert_eq!(receive(&mut *port.rx[0], |_| true), *frame);
+    }
+    let many = AfPacketOptions { destinations: vec![IpNet::default(); 65], ..options };
+    let error = af_packet::open(&many).unwrap_err().to_string();
+    assert!(error.contains("65: at most 64"), "{error}");
 }
 
 #[test]

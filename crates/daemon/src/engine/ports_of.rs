@@ -49,7 +49,11 @@ pub(super) fn tap(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
 }
 
 pub(super) fn af_packet(port: &AfPacketSpec) -> AfPacketOptions {
-    AfPacketOptions::new(netns(port.netns.as_deref()), port.host_interface.clone())
+    AfPacketOptions {
+        promiscuous: port.destinations.is_empty(),
+        destinations: port.destinations.clone(),
+        ..AfPacketOptions::new(netns(port.netns.as_deref()), port.host_interface.clone())
+    }
 }
 
 pub(super) fn pcap(spec: &InterfaceSpec, pcap: &PcapSpec) -> PcapOptions {

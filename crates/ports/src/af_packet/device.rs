@@ -1,5 +1,6 @@
 //! Opening sockets on a device.
 
+use super::filter;
 use super::queue::PacketQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
@@ -9,6 +10,7 @@ use crate::tap::check_name;
 use crate::vnet_queue::{VnetRx, VnetTx};
 use crate::{PortError, vnet};
 use graph::port::{RxQueue, TxQueue};
+use ipnet::IpNet;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,13 +33,23 @@ pub struct AfPacketOptions {
     pub tx_queues: u16,
     /// Receive frames for other stations too, as a bridge must.
     pub promiscuous: bool,
+    /// Receive only untagged IP packets to the device's own station and to these prefixes, at most
+    /// [`MAX_DESTINATIONS`](super::MAX_DESTINATIONS); empty: every frame.
+    pub destinations: Vec<IpNet>,
 }
 
 impl AfPacketOptions {
     /// One queue pair, promiscuous.
     #[must_use]
     pub fn new(netns: Netns, name: impl Into<String>) -> Self {
-        Self { netns, name: name.into(), rx_queues: 1, tx_queues: 1, promiscuous: true }
+        Self {
+            netns,
+            name: name.into(),
+            rx_queues: 1,
+            tx_queues: 1,
+            promiscuous: true,
+            destinations: Vec::new(),
+        }
     }
 
     fn port(&self) -> String {
@@ -54,6 +66,10 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
     check_name(&options.name).map_err(|problem| wrong("name", problem.into()))?;
     if options.rx_queues == 0 || options.tx_queues == 0 {
         return Err(wrong("queues", "are 0: at least 1 is needed in each direction".into()));
+    }
+    if options.destinations.len() > filter::MAX_DESTINATIONS {
+        let problem = format!("are {}: at most {}", options.destinations.len(), filter::MAX_DESTINATIONS);
+        return Err(wrong("destinations", problem));
     }
     let system =
         |action: &'static str| move |error: io::Error| PortError::system(options.port(), action, error);
@@ -94,6 +110,7 @@ type Sockets = (Vec<Arc<OwnedFd>>, bool);
 fn sockets(options: &AfPacketOptions, info: &LinkInfo) -> Result<Sockets, PortError> {
     let system =
         |action: &'static str| move |error: io::Error| PortError::system(options.port(), action, error);
+    let program = (!options.destinations.is_empty()).then(|| filter::program(&options.destinations));
     let mut sockets = Vec::new();
     let mut vnet = true;
     let mut group = None;
@@ -107,6 +124,10 @@ fn sockets(options: &AfPacketOptions, info: &LinkInfo) -> Result<Sockets, PortEr
         vnet &= packet::set(fd, Flag::VnetHeader, 1).is_ok();
         if options.promiscuous {
             packet::promiscuous(fd, info.index).map_err(system("make it promiscuous"))?;
+        }
+        if let Some(program) = &program {
+            // Before anything is received.
+            packet::filter(fd, program).map_err(system("filter what it receives"))?;
         }
         packet::bind(fd, info.index).map_err(system("receive from it"))?;
         if options.rx_queues > 1 {

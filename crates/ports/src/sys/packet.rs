@@ -44,6 +44,14 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), address.cast(), len) }).map(drop)
 }
 
+/// Has the socket receive only what a program of the kernel's classic packet filter returns something for. At most 4096 instructions.
+pub(crate) fn filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = program.len().try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // The kernel only reads it.
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 /// The device the socket is bound to, or `None` where that is gone.
 pub(crate) fn bound_to(socket: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
@@ -154,7 +162,8 @@ fn taken_tag(message: &libc::msghdr) -> Option<TakenTag> {
 fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     let value: *const T = value;
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes at `value`, which is a live `T` of plain integers.
+    // SAFETY: the kernel reads `len` bytes at `value`, which is a live `T` of plain integers, or a `sock_fprog`, whose pointer
+    // leads to `len` instructions that its caller has borrowed.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.cast::<c_void>(), len) }).map(drop)
 }
 

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use api::v1::interface::Port;
 use api::v1::{AfPacket, Loopback, MemifMode, Pcap, Sink, TapMode, VlanTag};
+use ipnet::IpNet;
+use ports::af_packet::MAX_DESTINATIONS;
 
 use super::{GeneratorSpec, MemifSpec, SocketName, TapSpec, TunnelFormat, TunnelSpec, VlanSpec, tap};
 use crate::model::{Flaw, Name, fields};
@@ -39,6 +41,8 @@ pub struct AfPacketSpec {
     pub host_interface: String,
     /// Network namespace: a name under /run/netns or an absolute path; `None`: that of quiverd.
     pub netns: Option<String>,
+    /// Prefixes whose packets alone are received; empty: every frame is.
+    pub destinations: Vec<IpNet>,
 }
 
 /// Capture files; at least one of the two is there.
@@ -119,6 +123,7 @@ impl PortSpec {
             Self::AfPacket(af_packet) => Port::AfPacket(AfPacket {
                 host_interface: af_packet.host_interface.clone(),
                 netns: af_packet.netns.clone().unwrap_or_default(),
+                destinations: af_packet.destinations.iter().map(ToString::to_string).collect(),
             }),
             Self::Pcap(pcap) => Port::Pcap(Pcap {
                 rx_file: pcap.rx_file.clone().unwrap_or_default(),
@@ -184,9 +189,16 @@ impl PortSpec {
 
 impl AfPacketSpec {
     fn parse(port: &AfPacket) -> Result<Self, Flaw> {
+        let destinations = port.destinations.iter().map(|text| fields::network("destinations", text));
+        let destinations: Vec<_> = destinations.collect::<Result<_, _>>()?;
+        if destinations.len() > MAX_DESTINATIONS {
+            return Err(Flaw::new("destinations", format!("are {}", destinations.len()))
+                .remedy(format!("name at most {MAX_DESTINATIONS}, or shorter prefixes that hold several")));
+        }
         Ok(Self {
             host_interface: tap::device("host_interface", &port.host_interface)?,
             netns: fields::netns("netns", &port.netns)?,
+            destinations,
         })
     }
 }
@@ -216,6 +228,29 @@ mod tests {
     fn a_port_must_be_given() {
         let flaw = PortSpec::parse(None, &Name::new("a").unwrap()).unwrap_err();
         assert!(flaw.remedy.contains("memif"), "{flaw}");
+    }
+
+    #[test]
+    fn destinations_are_networks_and_not_too_many() {
+        let port = |texts: &[String]| {
+            let destinations = texts.to_vec();
+            AfPacketSpec::parse(&AfPacket {
+                host_interface: "eth1".into(),
+                destinations,
+                ..AfPacket::default()
+            })
+        };
+        let good = port(&["10.1.0.0/16".into(), "fd00::/64".into()]).unwrap();
+        assert_eq!(good.destinations.len(), 2);
+        let many: Vec<_> = (0..=MAX_DESTINATIONS).map(|n| format!("10.{n}.0.0/16")).collect();
+        for (texts, words) in [
+            (&many[..], "65"),
+            (&["10.1.0.1/16".into()], "beyond"),
+            (&["10.1.0.1".into()], "no address with"),
+        ] {
+            let flaw = port(texts).unwrap_err();
+            assert!(flaw.field == "destinations" && flaw.to_string().contains(words), "{flaw}");
+        }
     }
 
     #[test]
