@@ -313,6 +313,26 @@ func TestSettingsThatAgentsFollowDontReplacePods(t *testing.T) {
 	}
 }
 
+func TestWhoCarriesPacketsBetweenNodesIsCheckedBeforeAnythingIsInstalled(t *testing.T) {
+	for want, values := range map[string]map[string]any{
+		"": {}, "--uplink=af_packet": {"uplink": "af_packet"}, "--uplink=af_packet --uplink-interface=eth1": {"uplink": "af_packet", "uplinkInterface": "eth1"},
+	} {
+		agent := daemons(t, render(t, map[string]any{"agent": values})).Spec.Template.Spec.Containers[1]
+		got := slices.DeleteFunc(slices.Clone(agent.Command), func(word string) bool { return !strings.HasPrefix(word, "--uplink") })
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v: %q", values, agent.Command)
+		}
+	}
+	for want, values := range map[string]map[string]any{
+		"agent.uplink: af_xdp":   {"uplink": "af_xdp"},
+		"not with agent.overlay": {"uplink": "af_packet", "overlay": "vxlan"},
+	} {
+		if _, err := Render(chartDirectory, map[string]any{"agent": values}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", values, err)
+		}
+	}
+}
+
 func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 	for _, value := range []any{"both", "ipv4", "ipv6", "none", true, false} {
 		if got := settings(t, map[string]any{"natOutgoing": value})["natOutgoing"]; got != value {

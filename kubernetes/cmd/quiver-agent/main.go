@@ -48,6 +48,8 @@ type options struct {
 	mtu                                                              uint
 	overlay                                                          overlay.Settings
 	addresses, live                                                  string
+	carrier                                                          host.Carrier
+	uplink                                                           string
 	peers                                                            []pods.Node
 	plugins, networks, plugin, network, program, programState        string
 }
@@ -94,6 +96,9 @@ func main() {
 	flag.Var(&o.overlay.Mode, "overlay", "reach pods of other nodes through `tunnels`: none, vxlan (all), or cross-subnet (where a node isn't in a network that this one is in); the same on all nodes")
 	flag.UintVar(&o.overlay.Port, "overlay-port", overlay.DefaultPort, "UDP port of tunnels between nodes")
 	flag.UintVar(&o.overlay.VNI, "overlay-vni", overlay.DefaultVNI, "network identifier of tunnels between nodes, 24 bits")
+	o.carrier = host.ByKernel
+	flag.Var(&o.carrier, "uplink", "who carries packets between nodes' `pods` by the node's uplink: kernel (the host's), or af_packet (quiverd, by a port of its own beside the kernel; not with tunnels)")
+	flag.StringVar(&o.uplink, "uplink-interface", "", "the host's device that leads to other nodes, for --uplink af_packet (empty: the one with the node's InternalIP)")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
@@ -172,6 +177,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	if o.overlay.On() && o.device == "" {
 		return fmt.Errorf("--overlay %s: tunnels go through the host, which has no device towards pods: say what it is called by --host-device", o.overlay.Mode)
+	}
+	if err := checkUplink(o); err != nil {
+		return err
 	}
 	if !o.standalone && (o.addresses != "" || o.peers != nil) {
 		return errors.New("--address and --peer are for --standalone: in a cluster, node objects tell both")

@@ -29,7 +29,7 @@ func reach(
 			return nil, fmt.Errorf("--host-device: routes of the host: %w", err)
 		}
 		defer table.Close()
-		if err := errors.Join(table.Bring(nil), host.WithdrawOverlay(), host.WithdrawOutgoing()); err != nil {
+		if err := errors.Join(table.Bring(nil), host.WithdrawOverlay(), host.WithdrawOutgoing(), host.WithdrawUplink()); err != nil {
 			return nil, fmt.Errorf("--host-device: %w", err)
 		}
 		_, err = server.SetPaths(dataplane.Paths{MTU: uint32(cmp.Or(o.mtu, host.LonelyMTU))})
@@ -44,7 +44,8 @@ func reach(
 	outgoing := &host.Outgoing{Families: of}
 	follower := host.NewFollower(nodes, o.device, log)
 	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
-	follower.Tell, follower.Lost = server.Follow, server.CompareServices
+	follower.Carrier, follower.UplinkInterface = o.carrier, o.uplink
+	follower.Tell, follower.Carries, follower.Lost = server.Follow, server.Port, server.CompareServices
 	if cluster != nil {
 		follower.Warn = func(about error) { cluster.TellNode("QuiverHost", about.Error()) }
 	}
@@ -57,6 +58,19 @@ func reach(
 		outgoing.Translate(of)
 		follower.Compare()
 	}, nil
+}
+
+// checkUplink refuses what can't be.
+func checkUplink(o options) error {
+	switch {
+	case o.carrier != host.ByPort && o.uplink != "":
+		return fmt.Errorf("--uplink-interface %s: it is for --uplink %s alone: leave it out, or say that, too", o.uplink, host.ByPort)
+	case o.carrier == host.ByPort && o.overlay.On():
+		return fmt.Errorf("--uplink %s with --overlay %s: what tunnels have packed goes through the host's kernel: leave out one of the two", host.ByPort, o.overlay.Mode)
+	case o.carrier == host.ByPort && o.device == "":
+		return fmt.Errorf("--uplink %s: what isn't for other nodes' pods goes through the host, which has no device towards pods: say what it is called by --host-device", host.ByPort)
+	}
+	return nil
 }
 
 // static are this node and others where there is no cluster.

@@ -62,7 +62,7 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	defer table.Close()
-	if err := errors.Join(table.Bring(nil), host.WithdrawServices(), host.WithdrawOutgoing(), host.WithdrawOverlay()); err != nil {
+	if err := errors.Join(table.Bring(nil), host.WithdrawServices(), host.WithdrawOutgoing(), host.WithdrawOverlay(), host.WithdrawUplink()); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(o.state); err != nil {

@@ -105,11 +105,13 @@ type Agent struct {
 	pools []*address.Pool
 	// How pods are reached from other nodes; nil: not known yet.
 	paths *dataplane.Paths
-	// Tunnels to other nodes that quiverd had when it was last looked at; looked tells whether it was.
-	tunnels []string
+	// Interfaces to other nodes that quiverd had when it was last looked at; looked tells whether it was.
+	toNodes []string
 	looked  bool
-	// What became of the last time that everything was compared, single pods apart.
+	// What became of the last time that everything was compared, single pods and the port on the uplink apart.
 	compared error
+	// What became of that port: without it the host's kernel carries its packets.
+	portAmiss error
 	// It was well once.
 	brought bool
 	// Attachments that are left out, of which was told.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (a *Agent) Follow(ctx context.Context, paths dataplane.Paths) error {
 func (a *Agent) SetPaths(paths dataplane.Paths) (changed bool, err error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	changed = a.paths == nil || !reflect.DeepEqual(*a.paths, paths) || a.compared != nil
+	changed = a.paths == nil || !reflect.DeepEqual(*a.paths, paths) || cmp.Or(a.compared, a.portAmiss) != nil
 	a.paths = &paths
 	for _, record := range a.store.All() {
 		if record.MTU == paths.MTU {
@@ -46,4 +47,17 @@ func (a *Agent) SetPaths(paths dataplane.Paths) (changed bool, err error) {
 		a.log.Info("another MTU", "pod", record.Pod(), "interface", record.Interface, "mtu", paths.MTU, "before", record.MTU)
 	}
 	return changed, nil
+}
+
+// Port is nil when other nodes' pods are reached by the port on the uplink that the last Follow told of.
+func (a *Agent) Port(ctx context.Context) error {
+	a.mutex.Lock()
+	amiss := a.portAmiss
+	a.mutex.Unlock()
+	if amiss != nil {
+		return amiss
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	return a.quiverd.Port(ctx)
 }

@@ -49,14 +49,15 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	if err != nil {
 		return err, nil
 	}
-	a.tunnels, a.looked = there.Tunnels, true
+	a.toNodes, a.looked = there.ToNodes, true
 	// Without ranges, or the way to other nodes, it isn't known what the node shall have: nothing of it is changed.
-	node, removable := &quiver.Config{}, there.Pods
+	node, port, removable := &quiver.Config{}, &quiver.Config{}, there.Pods
 	if a.pools != nil && a.paths != nil {
-		node, removable = dataplane.Spare(a.node(), there.Others), there.Ours()
+		node, port, removable = dataplane.Spare(a.node(), there.Others), dataplane.Spare(a.port(), there.Others), there.Ours()
 	}
 	all := &quiver.Config{}
 	merge(all, node)
+	merge(all, port)
 	for _, record := range a.store.All() {
 		merge(all, dataplane.Objects(record))
 	}
@@ -82,6 +83,7 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		a.left[address] = true
 	}
 	err = a.quiverd.Apply(ctx, all, surplus)
+	a.portAmiss = nil
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {
 		if err == nil {
@@ -90,7 +92,7 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		return err, nil
 	}
 
-	// One pod that can't be must not stand in the way of the others.
+	// One pod that can't be must not stand in the way of the others, nor the port on the uplink, without which the host's kernel carries its packets.
 	if failed = a.quiverd.Apply(ctx, nil, surplus); failed == nil {
 		a.endLeft(ctx)
 	}
@@ -98,7 +100,10 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	for _, record := range a.store.All() {
 		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
-	return errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil)), ofPods
+	failed = errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil))
+	// Behind the tenant: what comes by it is looked at from its first packet on.
+	a.portAmiss = a.quiverd.Apply(ctx, port, nil)
+	return failed, ofPods
 }
 
 // hear is what comes of word that an attachment went. Whoever withdrew it may have been killed before its sessions were ended, and then nothing in
@@ -131,10 +136,7 @@ func (a *Agent) tellDisputes() {
 
 // node is what the dataplane has besides pods.
 func (a *Agent) node() *quiver.Config {
-	var ranges []dataplane.Range
-	for _, pool := range a.pools {
-		ranges = append(ranges, dataplane.Range{Prefix: pool.Prefix(), Gateway: pool.Gateway()})
-	}
+	ranges := a.ranges()
 	uplink := dataplane.Uplink{Device: a.settings.HostDevice}
 	if a.paths == nil {
 		return dataplane.Node(ranges, uplink)
@@ -147,15 +149,31 @@ func (a *Agent) node() *quiver.Config {
 	return node
 }
 
+// port is what it has for the port on the uplink, if there is one.
+func (a *Agent) port() *quiver.Config {
+	if a.paths == nil || a.paths.Port == nil {
+		return &quiver.Config{}
+	}
+	return dataplane.Beside(a.paths.Port, a.ranges())
+}
+
+// ranges of addresses of this node's pods.
+func (a *Agent) ranges() (all []dataplane.Range) {
+	for _, pool := range a.pools {
+		all = append(all, dataplane.Range{Prefix: pool.Prefix(), Gateway: pool.Gateway()})
+	}
+	return all
+}
+
 // tenant has the packets of all pods and of the host looked at for Services and policies, a pod that goes apart; nothing if neither is wanted.
 func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 	if !a.settings.Services && a.guard == nil {
 		return &quiver.Config{}
 	}
-	configs := []*quiver.Config{a.node()}
+	configs := []*quiver.Config{a.node(), a.port()}
 	if a.paths == nil {
 		// Those of an agent before this one go on being looked at.
-		for _, name := range a.tunnels {
+		for _, name := range a.toNodes {
 			configs = append(configs, &quiver.Config{Interfaces: []*quiver.Interface{{Name: name}}})
 		}
 	}
@@ -167,14 +185,14 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.Sessions)
 }
 
-// tenantNow is the same, of a quiverd that may have tunnels of which an agent that has just started doesn't know: what comes by them must go on being looked at.
+// tenantNow is the same, of a quiverd that may have interfaces to other nodes of which an agent that has just started doesn't know: what comes by them must go on being looked at.
 func (a *Agent) tenantNow(ctx context.Context, gone *attachment.Record) (*quiver.Config, error) {
 	if a.paths == nil && !a.looked {
 		there, err := a.quiverd.Objects(ctx)
 		if err != nil {
 			return nil, err
 		}
-		a.tunnels, a.looked = there.Tunnels, true
+		a.toNodes, a.looked = there.ToNodes, true
 	}
 	return a.tenant(gone), nil
 }

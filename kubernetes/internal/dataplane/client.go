@@ -157,6 +157,21 @@ func (c *Client) Standstill(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
+// Port is nil when packets can pass by the port on the uplink.
+func (c *Client) Port(ctx context.Context) error {
+	answer, err := c.quiver.Interfaces(ctx, &quiver.InterfacesRequest{Name: uplinkPort})
+	if err != nil {
+		return fmt.Errorf("quiverd's %s: %w", uplinkPort, err)
+	}
+	if len(answer.Interfaces) == 0 {
+		return fmt.Errorf("quiverd has no interface %s", uplinkPort)
+	}
+	if state := answer.Interfaces[0]; !state.LinkUp {
+		return fmt.Errorf("quiverd's %s is down: %s", uplinkPort, state.LinkReason)
+	}
+	return nil
+}
+
 // EndSessions ends those of the tenant of all pods with these addresses on either side.
 func (c *Client) EndSessions(ctx context.Context, addresses []netip.Addr) error {
 	for _, address := range addresses {

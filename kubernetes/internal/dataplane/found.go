@@ -13,8 +13,8 @@ type Found struct {
 	Pods []*quiver.ObjectRef
 	// Node are the agent's, made for the node as a whole.
 	Node []*quiver.ObjectRef
-	// Tunnels to other nodes, by name: some of those in Node.
-	Tunnels []string
+	// ToNodes are interfaces by which packets of other nodes' pods come in, by name: some of those in Node.
+	ToNodes []string
 	// Others are none of the agent's business.
 	Others []*quiver.ObjectRef
 }
@@ -30,7 +30,7 @@ func sort(all *quiver.Config) *Found {
 	pods, node, others := &quiver.Config{}, &quiver.Config{}, &quiver.Config{}
 	whose := func(device string) *quiver.Config {
 		switch {
-		case device == gateway || device == uplink || device == underlay || IsTunnel(device):
+		case device == gateway || device == uplink || device == underlay || leadsToNodes(device):
 			return node
 		case strings.HasPrefix(device, ours):
 			return pods
@@ -38,12 +38,12 @@ func sort(all *quiver.Config) *Found {
 		return others
 	}
 	ranges := map[string]bool{}
-	var tunnels []string
+	var toNodes []string
 	for _, device := range all.Interfaces {
 		to := whose(device.Name)
 		to.Interfaces = append(to.Interfaces, device)
-		if IsTunnel(device.Name) {
-			tunnels = append(tunnels, device.Name)
+		if leadsToNodes(device.Name) {
+			toNodes = append(toNodes, device.Name)
 		}
 		if device.Name == uplink {
 			for _, route := range device.GetTap().GetHostRoutes() {
@@ -75,8 +75,11 @@ func sort(all *quiver.Config) *Found {
 		to := whose(neighbor.Interface)
 		to.Neighbors = append(to.Neighbors, neighbor)
 	}
-	return &Found{Refs(pods), Refs(node), tunnels, Refs(others)}
+	return &Found{Refs(pods), Refs(node), toNodes, Refs(others)}
 }
+
+// leadsToNodes tells whether an interface is a tunnel to another node, or the port on the uplink.
+func leadsToNodes(name string) bool { return name == uplinkPort || IsTunnel(name) }
 
 // Hosts are the addresses to which routes among these lead, one each: those of pods.
 func Hosts(refs []*quiver.ObjectRef) (all []netip.Addr) {

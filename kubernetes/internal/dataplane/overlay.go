@@ -40,6 +40,8 @@ type Paths struct {
 	MTU uint32
 	// Overlay is what tunnels need; nil: there are none.
 	Overlay *Overlay
+	// Port is the one on the uplink; nil: the host's kernel carries packets to other nodes.
+	Port *Port
 }
 
 // HostAddress is the address in a range that the host has when it sends through tunnels: the range's very first, which no pod gets.

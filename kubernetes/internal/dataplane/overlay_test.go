@@ -28,8 +28,8 @@ func TestTunnelsAreTheNodesOwnAndArePolicedWhileWhatTheyHavePackedIsNot(t *testi
 	if got, want := names(found.Node), names(Refs(config)); !slices.Equal(got, want) {
 		t.Errorf("the node's: %v, not %v", got, want)
 	}
-	if !slices.Equal(found.Tunnels, []string{"pod:to-n2", "pod:to-n3"}) || !slices.Equal(Interfaces(config), found.Tunnels) {
-		t.Errorf("tunnels %v, of which packets of pods come by %v", found.Tunnels, Interfaces(config))
+	if !slices.Equal(found.ToNodes, []string{"pod:to-n2", "pod:to-n3"}) || !slices.Equal(Interfaces(config), found.ToNodes) {
+		t.Errorf("tunnels %v, of which packets of pods come by %v", found.ToNodes, Interfaces(config))
 	}
 	if spared := Spare(config, nil); !slices.Equal(names(Refs(spared)), names(Refs(config))) {
 		t.Errorf("spared: %v", names(Refs(spared)))

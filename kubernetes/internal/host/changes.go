@@ -17,13 +17,16 @@ import (
 const calm = time.Second
 
 // changes tells when something of the host's may not be any more what the ways to other nodes rest upon: another MTU of a device by which they are
-// reached, another route, or rules that somebody has taken away.
+// reached, another route, another Ethernet address of a node that the port on the uplink sends to, or rules that somebody has taken away.
 type changes struct {
 	told chan struct{}
 	// ports tells that ports of the node don't lead to Services any more; nil: nobody.
 	ports func()
 	mutex sync.Mutex
 	sizes map[int]uint32
+	// There is to be a port on the uplink, which rests upon neighbours besides.
+	beside     bool
+	neighbours neighbours
 }
 
 // know says by which devices others are reached.
@@ -42,7 +45,11 @@ func (c *changes) tell() {
 
 // watch does so until the context ends. Where the kernel can't be listened to, whoever looks now and then sees it.
 func (c *changes) watch(ctx context.Context, log *slog.Logger) {
-	for what, listen := range map[string]func(context.Context) (func(), error){"devices": c.links, "routes": c.routes, "nftables": c.rules} {
+	listeners := map[string]func(context.Context) (func(), error){"devices": c.links, "routes": c.routes, "nftables": c.rules}
+	if c.beside {
+		listeners["neighbours"] = c.hosts
+	}
+	for what, listen := range listeners {
 		watch(ctx, what, listen, c.tell, log)
 	}
 }
@@ -99,7 +106,7 @@ func (c *changes) links(ctx context.Context) (follow func(), err error) {
 			c.mutex.Lock()
 			size, ours := c.sizes[attributes.Index]
 			c.mutex.Unlock()
-			if ours && (size != uint32(attributes.MTU) || attributes.RawFlags&unix.IFF_UP == 0) {
+			if ours && (size != uint32(attributes.MTU) || attributes.RawFlags&unix.IFF_UP == 0) || c.neighbours.changed(attributes) {
 				c.tell()
 			}
 		}

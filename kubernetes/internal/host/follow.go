@@ -48,6 +48,12 @@ type Follower struct {
 	Overlay overlay.Settings
 	// MTU of pods, in bytes; 0: what the way to other nodes has room for.
 	MTU uint32
+	// Carrier says who carries packets between pods of this node and of others; of no use with tunnels.
+	Carrier Carrier
+	// UplinkInterface is the device of the host for quiverd's port; empty: the one with the node's address.
+	UplinkInterface string
+	// Carries is nil when packets can pass by that port, of which quiverd was told last.
+	Carries func(context.Context) error
 	// Outgoing is the translation of what leaves the cluster; nil: there is none.
 	Outgoing *Outgoing
 	// Tell has quiverd do its part.
@@ -61,6 +67,7 @@ type Follower struct {
 
 	table     *Table
 	tunnelled tunnelled
+	beside    kept
 	changes   changes
 	told      map[string]string
 	// What was said last of pods' MTU.
@@ -73,6 +80,8 @@ type Follower struct {
 	unreached int
 	// What the host's settings keep from pods.
 	warning error
+	// Addresses of other nodes to which the port on the uplink sends.
+	hops int
 }
 
 var errNotLooked = errors.New("it isn't known yet how other nodes are reached: see whether this node reaches the API server")
@@ -103,6 +112,11 @@ func (f *Follower) Figures(registry *prometheus.Registry) error {
 			defer f.mutex.Unlock()
 			return float64(f.unreached)
 		}),
+		gauge("quiver_agent_uplink_hops", "Addresses of other nodes, one per family, to which quiverd's port on the uplink sends; 0: the host's kernel carries all packets.", func() float64 {
+			f.mutex.Lock()
+			defer f.mutex.Unlock()
+			return float64(f.hops)
+		}),
 		gauge("quiver_agent_host_refuses", "1 if the host's own settings, forwarding or its firewall, are known to keep something from pods; the agent's log names them.", func() float64 {
 			if f.Warning() == nil {
 				return 0
@@ -113,7 +127,7 @@ func (f *Follower) Figures(registry *prometheus.Registry) error {
 
 // Run does so until the context ends. It leaves everything as it is then: traffic goes on.
 func (f *Follower) Run(ctx context.Context) {
-	f.changes.ports = f.Lost
+	f.changes.ports, f.changes.beside = f.Lost, f.Carrier == ByPort
 	f.changes.watch(ctx, f.Log)
 	for {
 		again := resync
@@ -193,7 +207,9 @@ func (f *Follower) paths(ctx context.Context, self pods.Node, others []pods.Node
 		paths.Overlay = &dataplane.Overlay{Settings: f.Overlay, Plan: *plan, MTU: max(uplink.MTU, leastMTU+plan.Headers())}
 	}
 	f.warn(errors.Join(forwards(self.Ranges), refusedByFirewall(passings(f.Device, uplink.only(), self.Ranges, plan.Headers() > 0))))
-	failed = errors.Join(f.tunnelled.bring(endsOf(f.Overlay, plan, f.Device, self, others)), f.Tell(ctx, paths))
+	port, amiss := f.port(devices, self, plan.Routed)
+	paths.Port = port
+	failed = errors.Join(f.tunnelled.bring(endsOf(f.Overlay, plan, f.Device, self, others)), f.Tell(ctx, paths), f.carried(ctx, port, amiss, self, others))
 	wanted, err := Wanted(plan.Routed)
 	doubts = errors.Join(doubts, err)
 	host, err := ways(plan, f.Device, self.Ranges)

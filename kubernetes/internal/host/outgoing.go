@@ -112,26 +112,32 @@ func (l *leaving) fill(connection *nftables.Conn, table *nftables.Table) error {
 		connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(ofFamily(unix.NFPROTO_UNSPEC), &expr.Masq{FullyRandom: true})})
 	}
 	for _, source := range l.sources {
-		connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: masqueraded(source, sets[source.Addr().Is4()])})
+		connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: masqueraded(source, sets[source.Addr().Is4()], true)})
 	}
 	return nil
 }
 
-// masqueraded is the rule above.
-func masqueraded(pods netip.Prefix, cluster *nftables.Set) []expr.Any {
+// masqueraded is the rule above, for what isn't for a set of addresses, or for what is.
+func masqueraded(pods netip.Prefix, to *nftables.Set, isnt bool) []expr.Any {
 	v4 := pods.Addr().Is4()
-	from := source(v4)
 	return slices.Concat(
 		ofFamily(familyOf(pods.Addr())),
+		within(source(v4), pods),
 		[]expr.Any{
-			from,
-			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: from.Len, Mask: mask(pods), Xor: make([]byte, from.Len)},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: pods.Masked().Addr().AsSlice()},
 			destination(v4),
-			&expr.Lookup{SourceRegister: 1, SetName: cluster.Name, SetID: cluster.ID, Invert: true},
+			&expr.Lookup{SourceRegister: 1, SetName: to.Name, SetID: to.ID, Invert: isnt},
 			// Ports by chance: else two who ask at the same moment could be given the same one, and one of them would lose its packet.
 			&expr.Masq{FullyRandom: true},
 		})
+}
+
+// within is what has a prefix where an address is loaded from.
+func within(place *expr.Payload, prefix netip.Prefix) []expr.Any {
+	return []expr.Any{
+		place,
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: place.Len, Mask: mask(prefix), Xor: make([]byte, place.Len)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: prefix.Masked().Addr().AsSlice()},
+	}
 }
 
 // mask has a one where a prefix has something to say.

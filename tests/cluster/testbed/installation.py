@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from lab.process import HANGS, ROOT, eventually, run
 
@@ -15,18 +16,20 @@ NAMESPACE = "quiver"
 BY = os.environ.get("QUIVER_INSTALL", "manifest")
 # How pods of the other node are reached: as the manifest says, or through tunnels.
 OVERLAY = os.environ.get("QUIVER_OVERLAY", "none")
+# Who carries packets between nodes: their kernels, or each quiverd by a port of its own on the uplink.
+UPLINK = os.environ.get("QUIVER_UPLINK", "kernel")
 # Cores of each quiverd's workers, with commas between; empty: as it chooses itself.
 WORKERS = ""
 METRICS = '    [metrics]\n    listen = "127.0.0.1:9477"\n'
 
 
-def manifest():
-    """The manifest, with the overlay and the workers that are asked for."""
+def manifest(uplink=UPLINK):
+    """The manifest, with the overlay, the uplink and the workers that are asked for."""
     text = MANIFEST.read_text()
     assert "--overlay=none" in text and METRICS in text
     if WORKERS:
         text = text.replace(METRICS, f"{METRICS}    [workers]\n    cores = [{WORKERS}]\n")
-    return text.replace("--overlay=none", f"--overlay={OVERLAY}")
+    return re.sub("( *- )--overlay=none", rf"\1--overlay={OVERLAY}\n\1--uplink={uplink}", text)
 
 
 class Installation:
@@ -62,6 +65,11 @@ class Installation:
         """Has agents follow other settings, by the names of values: nothing is replaced."""
         data = json.dumps({"data": {"agent.yaml": json.dumps(settings)}})
         self.kubectl("patch", "configmap", "quiver-agent", "--patch", data)
+
+    def carry(self, uplink):
+        """Has nodes' kernels or ports on their uplinks carry packets between nodes."""
+        self.control.kubectl("apply", "-f", "-", stdin=manifest(uplink))
+        self.rolled_out()
 
     def uninstall(self):
         """Takes everything away again."""
@@ -110,7 +118,7 @@ class HelmInstallation(Installation):
     def __init__(self, control):
         super().__init__(control)
         self.command = (*control.outside, str(image.built("helm")), "--kubeconfig", control.admin)
-        self.settings = {"apiServer.host": control.address, "agent.overlay": OVERLAY}
+        self.settings = {"apiServer.host": control.address, "agent.overlay": OVERLAY, "agent.uplink": UPLINK}
 
     def helm(self, verb, **changes):
         """Runs Helm with all settings so far, and those that change."""
@@ -130,6 +138,10 @@ class HelmInstallation(Installation):
     def set(self, **settings):
         """Has agents follow other settings, by the names of values: nothing is replaced."""
         self.helm("upgrade", **{f"agent.{name}": value for name, value in settings.items()})
+
+    def carry(self, uplink):
+        """Has nodes' kernels or ports on their uplinks carry packets between nodes."""
+        self.helm("upgrade", **{"agent.uplink": uplink})
 
     def uninstall(self):
         """Takes everything away again."""

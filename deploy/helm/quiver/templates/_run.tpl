@@ -62,6 +62,19 @@ containers:
       - --overlay-port={{ default 4789 .Values.agent.overlayPort | int }}
       - --overlay-vni={{ if hasKey .Values.agent "overlayVNI" }}{{ .Values.agent.overlayVNI | int }}{{ else }}4096{{ end }}
       {{- end }}
+      {{- $uplink := default "kernel" .Values.agent.uplink }}
+      {{- if not (has $uplink (list "kernel" "af_packet")) }}
+      {{- fail (printf "agent.uplink: %v: take kernel or af_packet" $uplink) }}
+      {{- end }}
+      {{- if and (ne $uplink "kernel") (ne $overlay "none") }}
+      {{- fail (printf "agent.uplink: %v: not with agent.overlay: %v, whose packets go through the hosts' kernels" $uplink $overlay) }}
+      {{- end }}
+      {{- if ne $uplink "kernel" }}
+      - --uplink={{ $uplink }}
+      {{- end }}
+      {{- with .Values.agent.uplinkInterface }}
+      - --uplink-interface={{ . }}
+      {{- end }}
       - --host-device={{ .Values.agent.hostDevice }}
       - --health={{ include "quiver.healthHost" . }}:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
