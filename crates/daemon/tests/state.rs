@@ -4,10 +4,12 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
-use api::v1::{ApplyRequest, Config, Kind, NextHop, ObjectState, Route};
+use api::v1::{ApplyRequest, Config, Kind, NextHop, ObjectState, Route, Vip};
 use common::{
-    ONE, SmallDisk, TWO, World, apply, controller, deletes, load, load_config, two_generations, upserts,
+    ONE, SmallDisk, TWO, World, apply, controller, deletes, load, load_config, refuse, two_generations,
+    upserts,
 };
 use quiverd::control::{ApplyError, Controller};
 use quiverd::model::{Key, Name};
@@ -269,6 +271,49 @@ async fn it_comes_back_though_somebody_always_asks_for_something() {
     thread.join().unwrap();
 }
 
+/// Writes objects as the state that a version before has left.
+fn written(directory: &Path, lines: &[&str]) -> String {
+    let body = format!(
+        "{{\"quiver_state\":1,\"generation\":3,\"objects\":{}}}\n{}\n",
+        lines.len(),
+        lines.join("\n")
+    );
+    let text = format!("{body}{{\"crc32\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
+    fs::write(directory.join("state.jsonl"), &text).unwrap();
+    text
+}
+
+fn restored(directory: &Path) -> Controller {
+    let mut state = StateDirectory::open(directory).unwrap();
+    let loaded = state.load().unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let mut controller = Controller::new(Box::new(World::default().referee()), state);
+    controller.restore(loaded.snapshot).unwrap();
+    controller
+}
+
+/// A VIP where a pool has hosts seen is refused, but not where both were there before; and others come and go beside them.
+#[test]
+fn a_vip_at_a_pool_s_address_that_was_there_before_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let vip =
+        r#"{"vip":{"name":"web","address":"192.0.2.1","port":8080,"backends":[{"address":"10.1.0.2"}]}}"#;
+    let text = written(directory.path(), &[vip, r#"{"nat_pool":{"name":"out","addresses":["192.0.2.1"]}}"#]);
+    let mut controller = restored(directory.path());
+    let config = load_config(&controller);
+    assert_eq!((config.vips.len(), config.nat_pools.len()), (1, 1));
+    assert_eq!(fs::read_to_string(directory.path().join("state.jsonl")).unwrap(), text);
+    let other = |port| {
+        let backends = vec![api::v1::Backend { address: "10.1.0.3".into(), ..Default::default() }];
+        let vip = Vip { name: "other".into(), address: "192.0.2.1".into(), port, backends, ..Vip::default() };
+        let config = Config { vips: vec![vip], ..Config::default() };
+        ApplyRequest { upserts: Some(config), ..ApplyRequest::default() }
+    };
+    apply(&mut controller, &other(80));
+    assert_eq!(load_config(&controller).vips.len(), 2);
+    refuse(&mut controller, &other(8081));
+}
+
 /// What the version before accepted, and this one doesn't, costs no object: least of all a tenant, whose interfaces would forward without its rules.
 #[test]
 fn what_was_accepted_before_is_put_right() {
@@ -278,22 +323,11 @@ fn what_was_accepted_before_is_put_right() {
         r#"{"interface":{"name":"leg","loopback":{},"mac":"02:00:00:00:00:0a","bridge":{"name":"lan","bvi":true}}}"#,
         r#"{"interface":{"name":"ids","addresses":["10.0.0.1/24"],"sink":{}}}"#,
         r#"{"interface":{"name":"pod","sink":{}}}"#,
-        r#"{"acl":{"name":"guard","default_action":"ACL_ACTION_DENY","rules":[{"action":"ACL_ACTION_PERMIT","protocol":"47"},{"action":"ACL_ACTION_PERMIT","protocol":"tcp"},{"action":"ACL_ACTION_PERMIT"}]}}"#,
+        r#"{"acl":{"name":"guard","default_action":"deny","rules":[{"action":"permit","protocol":"47"},{"action":"permit","protocol":"tcp"},{"action":"permit"}]}}"#,
         r#"{"tenant":{"name":"red","interfaces":["pod"],"redirect":{"interfaces":["ids"]},"forward_services":["redirect"],"reverse_services":["redirect"]}}"#,
     ];
-    let body = format!(
-        "{{\"quiver_state\":1,\"generation\":3,\"objects\":{}}}\n{}\n",
-        lines.len(),
-        lines.join("\n")
-    );
-    let text = format!("{body}{{\"crc32\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
-    fs::write(directory.path().join("state.jsonl"), &text).unwrap();
-    let world = World::default();
-    let mut state = StateDirectory::open(directory.path()).unwrap();
-    let loaded = state.load().unwrap();
-    assert_eq!(loaded.warnings, Vec::<String>::new());
-    let mut controller = Controller::new(Box::new(world.referee()), state);
-    controller.restore(loaded.snapshot).unwrap();
+    let text = written(directory.path(), &lines);
+    let controller = restored(directory.path());
     let config = load_config(&controller);
     assert_eq!(config.len(), lines.len(), "{config:#?}");
     assert_eq!((config.bridges[0].mac_age_seconds, config.bridges[0].static_macs.len()), (Some(32_766), 0));

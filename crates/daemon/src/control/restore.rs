@@ -12,7 +12,7 @@ use super::answer::{MAX_LISTED, changed_standings};
 use super::controller::ApplyError;
 use super::reconcile::{Blame, Failure};
 use crate::dataplane::KeptSession;
-use crate::model::{Batch, Flaw, Key, Readiness, RouteKey, Undo, conflicts};
+use crate::model::{Batch, Flaw, Key, Readiness, Refusal, RouteKey, Undo, conflicts};
 use crate::state::Snapshot;
 
 impl Controller {
@@ -37,8 +37,11 @@ impl Controller {
             let refused = match Batch::parse(&config, &[], false) {
                 Ok(batch) => {
                     let undo = self.model.merge(&batch);
-                    let conflicts = conflicts::check(&self.model, &batch);
+                    let conflicts = conflicts::check_kept(&self.model, &batch);
                     if conflicts.is_empty() {
+                        for Refusal { key, flaw } in conflicts::accepted_before(&self.model, &batch) {
+                            tracing::warn!("the version before accepted it: {key}: {flaw}");
+                        }
                         break (batch, undo);
                     }
                     self.model.undo(undo);

@@ -21,29 +21,25 @@ use super::{Batch, Flaw, Key, Model, Name, NeighborKey, Refusal};
 /// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per object: the first rule that it
 /// breaks.
 pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
+    found(model, batch, |conflicts| {
+        conflicts.all();
+        conflicts.vips_beside_pools();
+    })
+}
+
+/// The same of what is kept on disk: without [what versions before have accepted](accepted_before), for which none of it is to be left out.
+pub fn check_kept(model: &Model, batch: &Batch) -> Vec<Refusal> {
+    found(model, batch, Conflicts::all)
+}
+
+/// What a batch is refused for, but was not by versions before.
+pub fn accepted_before(model: &Model, batch: &Batch) -> Vec<Refusal> {
+    found(model, batch, Conflicts::vips_beside_pools)
+}
+
+fn found<'a>(model: &'a Model, batch: &'a Batch, look: impl FnOnce(&mut Conflicts<'a>)) -> Vec<Refusal> {
     let mut conflicts = Conflicts { model, batch, refusals: Vec::new() };
-    conflicts.vrf_ids();
-    // Two roles on one socket: that their ids collide is no news then.
-    conflicts.socket_roles();
-    conflicts.trust_groups();
-    conflicts.punt_inject();
-    conflicts.claims();
-    conflicts.addresses();
-    conflicts.vlans();
-    conflicts.tunnels();
-    conflicts.bridges();
-    conflicts.cross_connects();
-    conflicts.neighbors();
-    conflicts.tenants();
-    conflicts.classes();
-    conflicts.nat_pools();
-    conflicts.policers();
-    conflicts.redirects();
-    conflicts.vips();
-    conflicts.vips_beside_pools();
-    conflicts.address_sets();
-    conflicts.acls();
-    conflicts.endpoints();
+    look(&mut conflicts);
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
     conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
@@ -56,6 +52,30 @@ struct Conflicts<'a> {
 }
 
 impl<'a> Conflicts<'a> {
+    fn all(&mut self) {
+        self.vrf_ids();
+        // Two roles on one socket: that their ids collide is no news then.
+        self.socket_roles();
+        self.trust_groups();
+        self.punt_inject();
+        self.claims();
+        self.addresses();
+        self.vlans();
+        self.tunnels();
+        self.bridges();
+        self.cross_connects();
+        self.neighbors();
+        self.tenants();
+        self.classes();
+        self.nat_pools();
+        self.policers();
+        self.redirects();
+        self.vips();
+        self.address_sets();
+        self.acls();
+        self.endpoints();
+    }
+
     fn interfaces(&self) -> impl Iterator<Item = &'a InterfaceSpec> + use<'a> {
         self.model.interfaces.values().map(|stored| &*stored.spec)
     }

@@ -174,7 +174,6 @@ impl Sessions {
         session.created = tick as u32;
         session.count_anew(bytes);
         self.redirected.reset(handle);
-        self.decided.reset(handle);
         self.stats.reset(handle);
         self.add_up(index, began, sent);
     }

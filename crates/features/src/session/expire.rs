@@ -41,6 +41,9 @@ const SPAN: u32 = 512;
 /// that a million sessions would take half a second by one part a round; four are some 80 µs.
 const PARTS: u32 = 4;
 
+/// Parts of the look for what was sent that a round makes up for at most, where it comes after several ticks.
+const SURVEYS: u64 = 4;
+
 struct Expire {
     tenants: Key<Tenants>,
     sessions: LocalKey<Sessions>,
@@ -98,14 +101,15 @@ impl Node for Expire {
         if tick == self.tick && !self.busy && self.revisit.is_none() {
             return;
         }
-        let ticks = core::mem::replace(&mut self.tick, tick) != tick;
+        let ticks = tick.saturating_sub(core::mem::replace(&mut self.tick, tick));
         let sessions = ctx.locals.get(self.sessions);
         if sessions.waits() {
             sessions.take_up(tenants, ctx.worker as u32, ctx.now);
         }
         sessions.now_is(tick);
-        if ticks {
-            sessions.survey(tick, traffic::SPAN);
+        if ticks > 0 {
+            // A worker that sleeps has few rounds, and time for more in each.
+            (0..ticks.min(SURVEYS)).for_each(|_| sessions.survey(tick, traffic::SPAN));
             sessions.publish_fill(tick);
         }
         let (mut orphaned, mut took) = (0, None);

@@ -39,6 +39,8 @@ impl Sessions {
         self.tell_reopened(index, side, bytes);
         self.count_anew(index, (side, bytes), tick);
         let (handle, _, session) = self.table.visit(index).ok_or(gone)?;
+        // Its chain is its tenant's again. (One that is given another backend keeps its own.)
+        self.decided.reset(handle);
         if let Some(tenant) = tenants.get(number) {
             session.chain = whole(tenant, session, handle, &self.translations);
         }

@@ -163,7 +163,13 @@ fn a_tenant_is_by_another_policy_when_it_or_its_rules_change_and_not_when_others
     ]);
     assert!(before.0 > 0 && before.1 > 0);
     let keeps = TenantSpec { keep_sessions: true, ..(*red).clone() };
-    let longer = TenantSpec { max_sessions: 7, timeouts: [9; TIMERS], ..keeps.clone() };
+    let longer = TenantSpec {
+        max_sessions: 7,
+        max_per_source: 3,
+        source_prefix: 56,
+        timeouts: [9; TIMERS],
+        ..keeps.clone()
+    };
     let members =
         |name: &str, member: &str| Operation::AddressSet(Change::added(&Arc::new(named(name, member))));
     for (what, operations, changed) in [

@@ -56,12 +56,17 @@ impl Conflicts<'_> {
 
     /// A VIP is asked where hosts are seen, as that field of a pool says.
     fn meet(&mut self, vip: &Name, config: &VipConfig, pool: &Name, field: &'static str) {
+        let (vip, pool) = (Key::Vip(vip.clone()), Key::NatPool(pool.clone()));
+        // Both were there before.
+        if !self.batch.contains(&vip) && !self.batch.contains(&pool) {
+            return;
+        }
         let (address, port) = config.endpoint;
         let remedy = match field {
             "mappings" => "take another address or port for one of the two",
             _ => "take another address, or a port below the pool's first_port or above its last_port",
         };
-        self.blame(Key::Vip(vip.clone()), Key::NatPool(pool.clone()), |other| {
+        self.blame(vip, pool, |other| {
             let flaw = match other {
                 Key::Vip(_) => Flaw::new(field, format!("{address} port {port} is where {other} is asked")),
                 _ => Flaw::new("address", format!("hosts are seen with {address} port {port} by {other}")),

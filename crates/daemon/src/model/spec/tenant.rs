@@ -103,6 +103,8 @@ impl TenantSpec {
             timeouts: other.timeouts,
             max_sessions: other.max_sessions,
             max_new_per_second: other.max_new_per_second,
+            max_per_source: other.max_per_source,
+            source_prefix: other.source_prefix,
             early_syn_drop: other.early_syn_drop,
             classes: other.classes.clone(),
             ..self.clone()
