@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -45,13 +46,15 @@ func (f *Follower) port(devices *devices, self pods.Node, routed []pods.Node) (*
 	if f.Carrier != ByPort {
 		return nil, nil
 	}
-	f.changes.neighbours.await(f.UplinkInterface, 0, "", nil)
+	f.changes.neighbours.read()
 	device, err := devices.ethernet(self.Addresses, f.UplinkInterface)
 	if err != nil {
+		f.changes.neighbours.await(f.UplinkInterface, 0, "", nil)
 		return nil, err
 	}
 	known, err := stations(device.Index)
 	if err != nil {
+		f.changes.neighbours.await(device.Name, 0, "", nil)
 		return nil, err
 	}
 	port := &dataplane.Port{Device: device.Name, Station: device.HardwareAddr.String(), MTU: uint32(min(device.MTU, greatestMTU))}
@@ -59,32 +62,40 @@ func (f *Follower) port(devices *devices, self pods.Node, routed []pods.Node) (*
 	used := map[netip.Addr]string{}
 	var failed error
 	for _, node := range routed {
-		hops := map[netip.Addr][]netip.Prefix{}
-		for _, prefix := range node.Ranges {
-			if via := sameFamily(node.Addresses, prefix); via.IsValid() {
-				hops[via] = append(hops[via], prefix)
-			}
-		}
-		for via, ranges := range hops {
+		hops := hopsOf(node)
+		for _, via := range slices.SortedFunc(maps.Keys(hops), netip.Addr.Compare) {
 			if !isNeighbour(via, device.Index) {
 				failed = errors.Join(failed, fmt.Errorf("node %s: %s is no direct neighbour by %s", node.Name, via, device.Name))
 				continue
 			}
-			station := stationOf(known[via])
-			used[via] = station
-			if err := resolve(via, device.Index, known[via]); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("node %s: asking for the Ethernet address of %s: %w", node.Name, via, err))
-			}
-			if station == "" {
+			used[via] = stationOf(known[via])
+			if used[via] == "" {
 				failed = errors.Join(failed, fmt.Errorf("node %s: nobody has answered for %s by %s yet", node.Name, via, device.Name))
 				continue
 			}
-			port.Hops = append(port.Hops, dataplane.Hop{Address: via, Station: station, Ranges: ranges})
+			port.Hops = append(port.Hops, dataplane.Hop{Address: via, Station: used[via], Ranges: hops[via]})
 		}
 	}
 	slices.SortFunc(port.Hops, func(a, b dataplane.Hop) int { return a.Address.Compare(b.Address) })
 	f.changes.neighbours.await(device.Name, device.Index, port.Station, used)
+	// Only now: what comes of it is news.
+	for _, via := range slices.SortedFunc(maps.Keys(used), netip.Addr.Compare) {
+		if err := resolve(via, device.Index, known[via]); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("asking for the Ethernet address of %s by %s: %w", via, device.Name, err))
+		}
+	}
 	return port, failed
+}
+
+// hopsOf are the addresses by which a node's pods are reached, and their ranges.
+func hopsOf(node pods.Node) map[netip.Addr][]netip.Prefix {
+	hops := map[netip.Addr][]netip.Prefix{}
+	for _, prefix := range node.Ranges {
+		if via := sameFamily(node.Addresses, prefix); via.IsValid() {
+			hops[via] = append(hops[via], prefix)
+		}
+	}
+	return hops
 }
 
 // carried has the kernel leave to the port what comes by it, if packets can pass there; else the kernel goes on as without. The port's own troubles are told,

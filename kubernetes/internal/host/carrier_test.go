@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/nstest"
@@ -154,9 +158,33 @@ func TestNeighboursAndTheDeviceAreFollowed(t *testing.T) {
 	if got := hops(); !slices.Equal(got, []string{"02:00:00:00:00:33"}) {
 		t.Error(got)
 	}
+	// It has been asked for, and is forgotten before it has answered.
+	if shown := nstest.IP(t, "-6", "neigh", "show", "fd00:7::2", "dev", "eth0"); !strings.Contains(shown, "INCOMPLETE") {
+		t.Errorf("%q", shown)
+	}
+	nstest.IP(t, "neigh", "del", "fd00:7::2", "dev", "eth0")
+	f.seen(t, "a neighbour that went again")
 	nstest.IP(t, "link", "set", "eth0", "address", "02:00:00:00:00:11")
 	f.seen(t, "another station of the device's own")
 	if f.bring(t.Context()); told().Station != "02:00:00:00:00:11" {
 		t.Errorf("%+v", told())
+	}
+}
+
+// The kernel's answers come while its table is read, so that it isn't known whether they are in what was read.
+func TestWhatChangesWhileItIsReadIsNews(t *testing.T) {
+	update := &netlink.NeighUpdate{Type: unix.RTM_NEWNEIGH, Neigh: netlink.Neigh{LinkIndex: 7, State: netlink.NUD_REACHABLE, IP: net.IPv4(192, 168, 7, 2), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}}
+	var n neighbours
+	n.await("eth0", 7, "", map[netip.Addr]string{n2.Addresses[0]: "02:00:00:00:00:01"})
+	if n.moved(update) {
+		t.Error("what is as it was is news")
+	}
+	n.read()
+	if !n.moved(update) {
+		t.Error("it is read without it, and nobody is told")
+	}
+	n.await("eth0", 7, "", map[netip.Addr]string{n2.Addresses[0]: ""})
+	if !n.moved(update) {
+		t.Error("what is found isn't news")
 	}
 }

@@ -60,13 +60,22 @@ type neighbours struct {
 	station string
 	// Where others are, as it was last; empty: not found yet.
 	used map[netip.Addr]string
+	// It is just being read: whatever changes may or may not be in what is read.
+	reading bool
 }
 
-// await says what is looked at from now on.
+// read says that it is read from now on, for await.
+func (n *neighbours) read() {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.reading = true
+}
+
+// await says what was read, and is looked at from now on.
 func (n *neighbours) await(name string, index int, station string, used map[netip.Addr]string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	n.name, n.index, n.station, n.used = name, index, station, maps.Clone(used)
+	n.name, n.index, n.station, n.used, n.reading = name, index, station, maps.Clone(used), false
 }
 
 // moved tells whether what the kernel says of a neighbour is news.
@@ -74,15 +83,15 @@ func (n *neighbours) moved(update *netlink.NeighUpdate) bool {
 	address, is := netip.AddrFromSlice(update.IP)
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
+	if n.reading {
+		return true
+	}
 	before, ours := n.used[address.Unmap()]
 	if !is || !ours || update.LinkIndex != n.index {
 		return false
 	}
-	now := stationOf(&update.Neigh)
-	if update.Type == unix.RTM_DELNEIGH {
-		now = ""
-	}
-	return now != before
+	// One that the kernel was asked for, and has forgotten, it has to be asked for once more.
+	return update.Type == unix.RTM_DELNEIGH || stationOf(&update.Neigh) != before
 }
 
 // changed tells whether what the kernel says of a device is news.
