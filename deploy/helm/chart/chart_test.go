@@ -287,18 +287,18 @@ func TestSettingsThatAgentsFollowDontReplacePods(t *testing.T) {
 	template := func(agent map[string]any) core.PodTemplateSpec {
 		return daemons(t, render(t, map[string]any{"agent": agent})).Spec.Template
 	}
-	live := map[string]any{"natOutgoing": "ipv4", "keepSessions": true, "memifFallback": "drop", "allowedSourcePrefixes": []any{"172.16.0.0/16", "fd01::7"}}
+	live := map[string]any{"natOutgoing": "ipv4", "keepSessions": true, "memifFallback": "drop", "allowedSourcePrefixes": []any{"172.16.0.0/16", "fd01::7"}, "maxSessions": 268435456, "maxSessionsPerSource": 16777215, "sessionServices": []any{"tcp-check", "session-stats"}}
 	pod := template(map[string]any{})
 	if !reflect.DeepEqual(pod, template(live)) || reflect.DeepEqual(pod, template(map[string]any{"mtu": 1400})) {
 		t.Error("pods would be replaced, or wouldn't be where they must")
 	}
-	if got, want := fmt.Sprint(settings(t, live)), "map[allowedSourcePrefixes:[172.16.0.0/16 fd01::7] keepSessions:true memifFallback:drop natOutgoing:ipv4]"; got != want {
+	if got, want := fmt.Sprint(settings(t, live)), "map[allowedSourcePrefixes:[172.16.0.0/16 fd01::7] keepSessions:true maxSessions:2.68435456e+08 maxSessionsPerSource:1.6777215e+07 memifFallback:drop natOutgoing:ipv4 sessionServices:[tcp-check session-stats]]"; got != want {
 		t.Error(got)
 	}
 	// Values of an older chart, or of somebody who has taken one away.
-	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil}
+	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil, "maxSessions": nil, "maxSessionsPerSource": nil, "sessionServices": nil}
 	for _, agent := range []map[string]any{{}, without} {
-		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false memifFallback:eth0 natOutgoing:both]"; got != want {
+		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false maxSessions:1e+06 memifFallback:eth0 natOutgoing:both sessionServices:[]]"; got != want {
 			t.Error(got)
 		}
 	}
@@ -339,46 +339,23 @@ func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 			t.Errorf("%v: %v", value, got)
 		}
 	}
-	for key, value := range map[string]string{"natOutgoing": "v4", "memifFallback": "tun"} {
-		if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{key: value}}); err == nil || !strings.Contains(err.Error(), "agent."+key+": "+value) {
-			t.Errorf("%v", err)
+	for value, want := range map[any]any{0: 0.0, "": nil, 7: 7.0, "7": 7.0} {
+		if got := settings(t, map[string]any{"maxSessionsPerSource": value})["maxSessionsPerSource"]; got != want {
+			t.Errorf("%v: %v", value, got)
 		}
 	}
-}
-
-func TestAgentsAreToldHowManySessionsThereMayBeAndWhatTheyPass(t *testing.T) {
-	said := func(values map[string]any) (all []string) {
-		for _, word := range daemons(t, render(t, map[string]any{"agent": values})).Spec.Template.Spec.Containers[1].Command {
-			if strings.HasPrefix(word, "--max-sessions") || strings.HasPrefix(word, "--session-services") {
-				all = append(all, word)
-			}
-		}
-		return all
-	}
-	for _, c := range []struct {
-		values map[string]any
-		want   []string
-	}{
-		{map[string]any{}, []string{"--max-sessions=1000000"}},
-		// Of a release before these values were there (--reuse-values).
-		{map[string]any{"maxSessions": nil, "sessionServices": nil}, nil},
-		{
-			map[string]any{"maxSessions": 268435456, "maxSessionsPerSource": 16777215, "sessionServices": []any{"tcp-check", "session-stats"}},
-			[]string{"--max-sessions=268435456", "--max-sessions-per-source=16777215", "--session-services=tcp-check,session-stats"},
-		},
-		{map[string]any{"maxSessionsPerSource": 0, "sessionServices": "tcp-check"}, []string{"--max-sessions=1000000", "--max-sessions-per-source=0", "--session-services=tcp-check"}},
-	} {
-		if got := said(c.values); !slices.Equal(got, c.want) {
-			t.Errorf("%v: %q", c.values, got)
-		}
-	}
-	for why, values := range map[string]map[string]any{
-		"agent.maxSessions: 268435457: take": {"maxSessions": 268435457}, "agent.maxSessions: many: take": {"maxSessions": "many"},
+	for why, agent := range map[string]map[string]any{
+		"agent.maxSessions: 268435457: take": {"maxSessions": 268435457}, "agent.maxSessions: many: take": {"maxSessions": "many"}, "agent.maxSessions: 0: take": {"maxSessions": 0},
 		"agent.maxSessionsPerSource: -1: take": {"maxSessionsPerSource": -1}, "agent.maxSessionsPerSource: few: take": {"maxSessionsPerSource": "few"},
 		"agent.maxSessionsPerSource: 16777216: take": {"maxSessionsPerSource": 16777216}, "agent.sessionServices: nat: take tcp-check": {"sessionServices": []any{"tcp-check", "nat"}},
 	} {
-		if _, err := Render(chartDirectory, map[string]any{"agent": values}); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%v: %v", values, err)
+		if _, err := Render(chartDirectory, map[string]any{"agent": agent}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v: %v", agent, err)
+		}
+	}
+	for key, value := range map[string]string{"natOutgoing": "v4", "memifFallback": "tun"} {
+		if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{key: value}}); err == nil || !strings.Contains(err.Error(), "agent."+key+": "+value) {
+			t.Errorf("%v", err)
 		}
 	}
 }

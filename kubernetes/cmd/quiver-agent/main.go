@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +41,7 @@ import (
 type options struct {
 	socket, quiverd, state, node, kubeconfig, ranges, device, health string
 	defaults                                                         annotation.Defaults
-	standalone, install, uninstall, stay, services, policies         bool
+	standalone, install, uninstall, stay, services, policies, keep   bool
 	outgoing                                                         host.Families
 	sessions                                                         dataplane.Sessions
 	mtu                                                              uint
@@ -102,19 +101,11 @@ func main() {
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
-	flag.BoolVar(&o.sessions.Keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
-	flag.Func("max-sessions", "sessions of pods, and of whoever speaks with them, on this node at most, 1 to 268435456 (default 1000000)", func(text string) (err error) {
-		o.sessions.Max, err = number(text, 1, dataplane.MostSessions)
-		return err
-	})
-	flag.Func("max-sessions-per-source", "`sessions` of those that one address, of a pod or another, may have begun, 1 to 16777215; 0: all (default: a quarter)", func(text string) error {
-		most, err := number(text, 0, dataplane.MostSessionsOfSource)
-		o.sessions.MaxOfSource = &most
-		return err
-	})
-	flag.Func("session-services", "`services` that they pass besides, of: "+strings.Join(dataplane.SessionServices, ",")+" (default: none)", func(text string) (err error) {
-		o.sessions.Services, err = dataplane.ParseSessionServices(text)
-		return err
+	flag.BoolVar(&o.keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
+	flag.Func("max-sessions", "sessions of pods, and of whoever speaks with them, on this node at most: `number`, 1 to 268435456 (default 1000000)", o.sessions.SetMax)
+	flag.Func("max-sessions-per-source", "how many of them one address, of a pod or another, may have begun: `number`, 1 to 16777215; 0: all (default: a quarter)", o.sessions.SetMaxOfSource)
+	flag.Func("session-services", "`services` that they pass besides, of: "+strings.Join(dataplane.SessionServices, ",")+" (default: none)", func(text string) error {
+		return o.sessions.SetServices(strings.Split(text, ","))
 	})
 	flag.Func("memif-fallback", "who takes the ports of a pod's memif while no application is connected, where the pod doesn't say: `eth0` (default), or drop", func(word string) (err error) {
 		o.defaults.MemifDrops, err = annotation.ParseFallback(word)
@@ -126,7 +117,7 @@ func main() {
 	})
 	o.outgoing = host.Families{V4: true, V6: true}
 	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
-	flag.StringVar(&o.live, "settings", "", "`file` that is followed while the agent runs: YAML of natOutgoing, keepSessions, memifFallback and allowedSourcePrefixes, each instead of its flag (empty: none)")
+	flag.StringVar(&o.live, "settings", "", "`file` that is followed while the agent runs: YAML of natOutgoing, keepSessions, maxSessions, maxSessionsPerSource, sessionServices, memifFallback and allowedSourcePrefixes, each instead of its flag (empty: none)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -159,15 +150,6 @@ func main() {
 	}
 }
 
-// number reads one of that range.
-func number(text string, least, most uint64) (uint32, error) {
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("take %d to %d", least, most)
-	}
-	return uint32(n), nil
-}
-
 func run(ctx context.Context, o options, log *slog.Logger) error {
 	if o.mtu != 0 && (o.mtu < 1280 || o.mtu > 65535) {
 		return fmt.Errorf("--mtu %d: take 1280 (what IPv6 needs) to 65535, or 0 for what the way to other nodes has room for", o.mtu)
@@ -190,7 +172,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	defer unlock()
 	live := &settings.Follower{
-		File: o.live, Kept: filepath.Join(o.state, "settings.yaml"), Otherwise: settings.Settings{Outgoing: o.outgoing, KeepSessions: o.sessions.Keep, Defaults: o.defaults}, Log: log,
+		File: o.live, Kept: filepath.Join(o.state, "settings.yaml"), Otherwise: settings.Settings{Outgoing: o.outgoing, KeepSessions: o.keep, Sessions: o.sessions, Defaults: o.defaults}, Log: log,
 	}
 	begin, err := live.Begin()
 	if err != nil {
@@ -247,10 +229,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	o.sessions.Keep = begin.KeepSessions
 	server := agent.New(agent.Settings{
 		HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Last: address.Last(filepath.Join(o.state, "last.json")),
-		Services: objects != nil, Sessions: o.sessions, Defaults: begin.Defaults, Teller: teller,
+		Services: objects != nil, KeepSessions: begin.KeepSessions, Sessions: begin.Sessions, Defaults: begin.Defaults, Teller: teller,
 	}, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.
@@ -299,7 +280,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if after.Outgoing != before.Outgoing {
 			translate(after.Outgoing)
 		}
-		server.Set(ctx, after.KeepSessions, after.Defaults)
+		server.Set(ctx, after.KeepSessions, after.Sessions, after.Defaults)
 	})
 	if cluster != nil {
 		go report.New(server.Attachments, quiverd, cluster, log).Run(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,9 @@ type Settings struct {
 	Last address.Last
 	// Services has pods' packets looked at for Services: an address of each range is kept for them.
 	Services bool
-	// Sessions of pods: how many there may be, what they pass, and, to begin with, whether they go on where policies don't permit them any more.
+	// KeepSessions has, to begin with, sessions go on that policies don't permit any more: what is new decides on new ones alone.
+	KeepSessions bool
+	// Sessions of pods, to begin with: how many there may be, and what they pass.
 	Sessions dataplane.Sessions
 	// Defaults of pods whose annotations don't say otherwise, to begin with.
 	Defaults annotation.Defaults
@@ -134,10 +137,10 @@ func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, 
 }
 
 // Set has pods that come, and sessions, be treated so from now on. What pods have got they keep.
-func (a *Agent) Set(ctx context.Context, keepSessions bool, defaults annotation.Defaults) {
+func (a *Agent) Set(ctx context.Context, keepSessions bool, sessions dataplane.Sessions, defaults annotation.Defaults) {
 	a.mutex.Lock()
-	changed := a.settings.Sessions.Keep != keepSessions
-	a.settings.Sessions.Keep, a.settings.Defaults = keepSessions, defaults
+	changed := a.settings.KeepSessions != keepSessions || !reflect.DeepEqual(a.settings.Sessions, sessions)
+	a.settings.KeepSessions, a.settings.Sessions, a.settings.Defaults = keepSessions, sessions, defaults
 	a.mutex.Unlock()
 	if changed {
 		_ = a.reconcile(ctx, "settings")

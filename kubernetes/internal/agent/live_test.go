@@ -6,6 +6,7 @@ import (
 	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/dial"
 	"quiver/kubernetes/internal/realtest"
 )
@@ -52,7 +53,7 @@ func TestSettingsThatChangeCountFromThenOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Set(t.Context(), true, annotation.Defaults{MemifDrops: true, Sources: allowed})
+	p.Set(t.Context(), true, dataplane.Sessions{}, annotation.Defaults{MemifDrops: true, Sources: allowed})
 	keeps(true)
 	p.add(t, asks("second", memif))
 	p.add(t, asks("allowed", sources))
@@ -66,6 +67,6 @@ func TestSettingsThatChangeCountFromThenOn(t *testing.T) {
 	if len(drops) != 2 || drops["first"] == drops["second"] {
 		t.Errorf("memifs drop: %v", drops)
 	}
-	p.Set(t.Context(), false, annotation.Defaults{})
+	p.Set(t.Context(), false, dataplane.Sessions{}, annotation.Defaults{})
 	keeps(false)
 }

@@ -182,7 +182,7 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 			configs = append(configs, dataplane.Objects(record))
 		}
 	}
-	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.Sessions)
+	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.KeepSessions, a.settings.Sessions)
 }
 
 // tenantNow is the same, of a quiverd that may have interfaces to other nodes of which an agent that has just started doesn't know: what comes by them must go on being looked at.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"quiver/kubernetes/internal/address"
+	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
@@ -163,7 +164,6 @@ func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24", "fd00:9::/64")
 	p.guarded(&watchful{})
 	most := uint32(7)
-	p.settings.Sessions = dataplane.Sessions{Max: 5000, MaxOfSource: &most, Services: []string{"session-stats", "tcp-check"}}
 	connection, err := dial.Unix(realtest.Socket(p.directory))
 	if err != nil {
 		t.Fatal(err)
@@ -176,20 +176,28 @@ func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 		}
 		return all.Tenants[0]
 	}
+	// While it runs: what was there before is as by default.
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if one := has(); one.MaxSessions != 1_000_000 || one.MaxSessionsPerSource != 250_000 {
+		t.Errorf("%v", one)
+	}
+	p.Set(t.Context(), false, dataplane.Sessions{Max: 5000, MaxOfSource: &most, Services: []string{"session-stats", "tcp-check"}}, annotation.Defaults{})
 	for _, by := range []string{"the agent", "the agent again, after somebody else"} {
-		if err := p.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		one := has()
 		if one.MaxSessions != 5000 || one.MaxSessionsPerSource != 7 || one.SourceIpv6PrefixLength != 128 ||
 			!slices.Equal(one.ForwardServices, []string{"tcp-check", "l4-lifecycle", "session-stats", "acl"}) {
 			t.Errorf("by %s: %v", by, one)
 		}
-		if err := p.quiverd.Apply(t.Context(), dataplane.Tenant(one.Interfaces, false, true, dataplane.Sessions{}), nil); err != nil {
+		if err := p.quiverd.Apply(t.Context(), dataplane.Tenant(one.Interfaces, false, true, false, dataplane.Sessions{}), nil); err != nil {
 			t.Fatal(err)
 		}
 		if one = has(); one.MaxSessionsPerSource != 250_000 {
 			t.Errorf("by somebody else: %v", one)
+		}
+		if err := p.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -29,38 +30,68 @@ type Sessions struct {
 	MaxOfSource *uint32
 	// Services that they pass, of SessionServices.
 	Services []string
-	// Keep has those go on that policies don't permit any more: what is new decides on new ones alone.
-	Keep bool
 }
 
-// ParseSessionServices reads names of SessionServices, separated by commas.
-func ParseSessionServices(text string) (all []string, err error) {
-	for name := range strings.SplitSeq(text, ",") {
+// SetMax reads how many there may be.
+func (s *Sessions) SetMax(text string) (err error) {
+	s.Max, err = number(text, 1, MostSessions)
+	return err
+}
+
+// SetMaxOfSource reads how many of them one address may have begun.
+func (s *Sessions) SetMaxOfSource(text string) error {
+	most, err := number(text, 0, MostSessionsOfSource)
+	s.MaxOfSource = &most
+	return err
+}
+
+// SetServices says which they pass.
+func (s *Sessions) SetServices(names []string) error {
+	var all []string
+	for _, name := range names {
 		switch name = strings.TrimSpace(name); {
 		case name == "":
 		case !slices.Contains(SessionServices, name):
-			return nil, fmt.Errorf("service %q: take some of %s", name, strings.Join(SessionServices, ", "))
+			return fmt.Errorf("service %q: take some of %s", name, strings.Join(SessionServices, ", "))
 		case slices.Contains(all, name):
-			return nil, fmt.Errorf("service %q: is there twice; leave one out", name)
+			return fmt.Errorf("service %q: is there twice; leave one out", name)
 		default:
 			all = append(all, name)
 		}
 	}
-	return all, nil
+	s.Services = all
+	return nil
+}
+
+func number(text string, least, most uint64) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s: take %d to %d", text, least, most)
+	}
+	return uint32(n), nil
+}
+
+// most are how many there may be, and how many of one source; 0: all.
+func (s *Sessions) most() (all, ofSource uint32) {
+	all = s.Max
+	if all == 0 {
+		all = DefaultMaxSessions
+	}
+	if s.MaxOfSource != nil {
+		return all, *s.MaxOfSource
+	}
+	return all, min(max(all/partOfSource, 1), MostSessionsOfSource)
+}
+
+// String is for logs.
+func (s Sessions) String() string {
+	all, ofSource := s.most()
+	return fmt.Sprintf("%d, of one source %d, by %s", all, ofSource, s.Services)
 }
 
 // limit tells the tenant how many there may be.
 func (s *Sessions) limit(tenant *quiver.Tenant) {
-	most := s.Max
-	if most == 0 {
-		most = DefaultMaxSessions
-	}
-	tenant.MaxSessions = most
-	if s.MaxOfSource != nil {
-		tenant.MaxSessionsPerSource = *s.MaxOfSource
-	} else {
-		tenant.MaxSessionsPerSource = min(max(most/partOfSource, 1), MostSessionsOfSource)
-	}
+	tenant.MaxSessions, tenant.MaxSessionsPerSource = s.most()
 	if tenant.MaxSessionsPerSource > 0 {
 		// Pods of a node share their link's prefix, and each has an address of its own.
 		tenant.SourceIpv6PrefixLength = 128

@@ -19,7 +19,7 @@ func TestSourcesHaveAQuarterOfAllSessionsUnlessSomethingElseIsSaid(t *testing.T)
 		{Sessions{MaxOfSource: &some}, 1_000_000, 7, 128},
 		{Sessions{Max: 10, MaxOfSource: &none}, 10, 0, 0},
 	} {
-		got := Tenant([]string{"pod:host"}, true, false, c.sessions).Tenants[0]
+		got := Tenant([]string{"pod:host"}, true, false, false, c.sessions).Tenants[0]
 		if got.MaxSessions != c.max || got.MaxSessionsPerSource != c.of || got.SourceIpv6PrefixLength != c.address {
 			t.Errorf("%+v: %v", c.sessions, got)
 		}
@@ -30,11 +30,11 @@ func TestSessionsPassServicesThatAreAskedFor(t *testing.T) {
 	for text, want := range map[string][]string{
 		"": nil, "tcp-check": {"tcp-check"}, " session-stats, tcp-check,": {"session-stats", "tcp-check"},
 	} {
-		services, err := ParseSessionServices(text)
-		if err != nil || !slices.Equal(services, want) {
-			t.Errorf("%q: %q, %v", text, services, err)
+		sessions := Sessions{Services: []string{"those before"}}
+		if err := sessions.SetServices(strings.Split(text, ",")); err != nil || !slices.Equal(sessions.Services, want) {
+			t.Errorf("%q: %q, %v", text, sessions.Services, err)
 		}
-		tenant := Tenant(nil, true, true, Sessions{Services: services}).Tenants[0]
+		tenant := Tenant(nil, true, true, false, sessions).Tenants[0]
 		all := append([]string{"l4-lifecycle", "balance", "acl"}, want...)
 		if !slices.Equal(tenant.ForwardServices, all) || !slices.Equal(tenant.ReverseServices, all) {
 			t.Errorf("%q: %v", text, tenant)
@@ -43,7 +43,8 @@ func TestSessionsPassServicesThatAreAskedFor(t *testing.T) {
 	for text, why := range map[string]string{
 		"tcp-check,ids": `service "ids": take some of tcp-check, session-stats`, "nat": `service "nat": take`, "redirect": `"redirect"`, "tcp-check,tcp-check": `service "tcp-check": is there twice`,
 	} {
-		if _, err := ParseSessionServices(text); err == nil || !strings.Contains(err.Error(), why) {
+		sessions := Sessions{}
+		if err := sessions.SetServices(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), why) || sessions.Services != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -27,8 +27,8 @@ var protocols = map[core.Protocol]quiver.VipProtocol{
 	core.ProtocolUDP: quiver.VipProtocol_VIP_PROTOCOL_UDP, core.ProtocolSCTP: quiver.VipProtocol_VIP_PROTOCOL_SCTP,
 }
 
-// Tenant has the sessions of interfaces looked at: for VIPs, and whether policies let them pass.
-func Tenant(interfaces []string, vips, policies bool, sessions Sessions) *quiver.Config {
+// Tenant has the sessions of interfaces looked at: for VIPs, and whether policies let them pass. With keep, policies that change cut none that there are.
+func Tenant(interfaces []string, vips, policies, keep bool, sessions Sessions) *quiver.Config {
 	chain := []string{"l4-lifecycle"}
 	if vips {
 		chain = append(chain, "balance")
@@ -38,7 +38,7 @@ func Tenant(interfaces []string, vips, policies bool, sessions Sessions) *quiver
 		chain = append(chain, "acl")
 		// Kubernetes leaves other protocols to the network.
 		tenant.Untracked = quiver.UntrackedAction_UNTRACKED_ACTION_PASS
-		tenant.KeepSessions = sessions.Keep
+		tenant.KeepSessions = keep
 	}
 	sessions.limit(tenant)
 	chain = append(chain, sessions.Services...)

@@ -115,7 +115,7 @@ func TestWhoseVIPsAre(t *testing.T) {
 
 func TestSessionsAreKeptWherePoliciesAreAndItIsAsked(t *testing.T) {
 	for _, c := range []struct{ policies, keep, want bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
-		if got := Tenant([]string{"pod:host"}, true, c.policies, Sessions{Keep: c.keep}).Tenants[0].KeepSessions; got != c.want {
+		if got := Tenant([]string{"pod:host"}, true, c.policies, c.keep, Sessions{}).Tenants[0].KeepSessions; got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

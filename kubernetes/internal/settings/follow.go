@@ -111,6 +111,6 @@ func (f *Follower) look() (changed bool) {
 		return false
 	}
 	f.now = read
-	f.Log.Info("settings", "natOutgoing", read.Outgoing.String(), "keepSessions", read.KeepSessions, "memifDrops", read.Defaults.MemifDrops, "allowedSourcePrefixes", read.Defaults.Sources)
+	f.Log.Info("settings", "natOutgoing", read.Outgoing.String(), "keepSessions", read.KeepSessions, "sessions", read.Sessions.String(), "memifDrops", read.Defaults.MemifDrops, "allowedSourcePrefixes", read.Defaults.Sources)
 	return true
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quiver/kubernetes/internal/annotation"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/host"
 )
 
@@ -22,6 +23,8 @@ type Settings struct {
 	Outgoing host.Families
 	// KeepSessions: see agent.Settings.
 	KeepSessions bool
+	// Sessions of pods: how many there may be, and what they pass.
+	Sessions dataplane.Sessions
 	// Defaults of pods to come.
 	Defaults annotation.Defaults
 }
@@ -42,6 +45,15 @@ var keys = map[string]func(s *Settings, value []byte) error{
 			return nil
 		}
 		return fmt.Errorf("%s: take true or false", value)
+	},
+	"maxSessions":          func(s *Settings, value []byte) error { return s.Sessions.SetMax(string(value)) },
+	"maxSessionsPerSource": func(s *Settings, value []byte) error { return s.Sessions.SetMaxOfSource(string(value)) },
+	"sessionServices": func(s *Settings, value []byte) error {
+		var names []string
+		if err := json.Unmarshal(value, &names); err != nil {
+			return fmt.Errorf(`%s: take a list, ["tcp-check", "session-stats"]`, value)
+		}
+		return s.Sessions.SetServices(names)
 	},
 	"memifFallback": func(s *Settings, value []byte) error {
 		var word string

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"quiver/kubernetes/internal/annotation"
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/host"
 )
 
@@ -35,7 +36,13 @@ func TestSettingsAreReadAndFaultsNameTheirKey(t *testing.T) {
 		{"memifFallback: 1", "", "memifFallback: 1: take eth0 or drop"},
 		{"allowedSourcePrefixes: 10.0.0.1", "", `allowedSourcePrefixes: "10.0.0.1": take a list`},
 		{"allowedSourcePrefixes: [10.0.0.1, 10.0.0]", "", `allowedSourcePrefixes: "10.0.0" is neither an address nor a prefix`},
-		{"natOutgoin: none", "", "natOutgoin isn't known: take allowedSourcePrefixes, keepSessions, memifFallback, natOutgoing"},
+		{"maxSessions: 0", "", "maxSessions: 0: take 1 to 268435456"},
+		{"maxSessions: many", "", `maxSessions: "many": take 1 to`},
+		{"maxSessions: null", "", "maxSessions: null: take 1 to"},
+		{"maxSessionsPerSource: -1", "", "maxSessionsPerSource: -1: take 0 to 16777215"},
+		{"sessionServices: tcp-check", "", `sessionServices: "tcp-check": take a list`},
+		{"sessionServices: [tcp-check, nat]", "", `sessionServices: service "nat": take some of tcp-check, session-stats`},
+		{"natOutgoin: none", "", "natOutgoin isn't known: take allowedSourcePrefixes, keepSessions, maxSessions, maxSessionsPerSource, memifFallback, natOutgoing, sessionServices"},
 		{"natOutgoing: none\nnatOutgoing: both", "", `no keys with values: yaml: unmarshal errors:`},
 		{"- natOutgoing", "", "no keys with values: "},
 		{"{", "", "no keys with values: "},
@@ -47,6 +54,28 @@ func TestSettingsAreReadAndFaultsNameTheirKey(t *testing.T) {
 		if c.fault != "" && (err == nil || !strings.HasPrefix(err.Error(), c.fault)) {
 			t.Errorf("%q: told %v", c.text, err)
 		}
+	}
+}
+
+func TestLimitsOfSessionsAreRead(t *testing.T) {
+	of := uint32(9)
+	otherwise := Settings{Sessions: dataplane.Sessions{Max: 4000, MaxOfSource: &of, Services: []string{"tcp-check"}}}
+	for text, want := range map[string]string{
+		"":                        "4000, of one source 9, by [tcp-check]",
+		"maxSessions: 268435456":  "268435456, of one source 9, by [tcp-check]",
+		"maxSessionsPerSource: 0": "4000, of one source 0, by [tcp-check]",
+		"maxSessionsPerSource: 16777215\nsessionServices: [session-stats, tcp-check]": "4000, of one source 16777215, by [session-stats tcp-check]",
+		"sessionServices: []": "4000, of one source 9, by []",
+	} {
+		if read, err := Parse([]byte(text), otherwise); err != nil || read.Sessions.String() != want {
+			t.Errorf("%q: %s, %v", text, read.Sessions, err)
+		}
+	}
+	if of != 9 {
+		t.Error("what is otherwise has changed")
+	}
+	if read, err := Parse([]byte("maxSessions: 2000"), Settings{}); err != nil || read.Sessions.String() != "2000, of one source 500, by []" {
+		t.Errorf("%s, %v", read.Sessions, err)
 	}
 }
 
