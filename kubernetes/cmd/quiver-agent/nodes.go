@@ -35,13 +35,11 @@ func reach(
 		_, err = server.SetPaths(dataplane.Paths{MTU: uint32(cmp.Or(o.mtu, host.LonelyMTU))})
 		return func(host.Families) {}, err
 	}
-	if !of.Any() {
-		// At once: other nodes may not be known for long.
-		if err := host.WithdrawOutgoing(); err != nil {
-			return nil, fmt.Errorf("natOutgoing: %w", err)
-		}
-	}
 	outgoing := &host.Outgoing{Families: of}
+	// At once: other nodes may not be known for long.
+	if err := outgoing.Resume(); err != nil {
+		return nil, fmt.Errorf("natOutgoing: %w", err)
+	}
 	follower := host.NewFollower(nodes, o.device, log)
 	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
 	follower.Carrier, follower.UplinkInterface = o.carrier, o.uplink

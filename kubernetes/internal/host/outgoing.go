@@ -67,6 +67,22 @@ func (o *Outgoing) Translate(families Families) {
 	o.Families = families
 }
 
+// Resume goes on from the table that an agent before has left. Where nothing is translated now, nothing is from here on that begins, and connections that
+// there are stay as they are: the table goes only with WithdrawOutgoing.
+func (o *Outgoing) Resume() error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	there, err := tableIsThere(outgoingTable)
+	if err != nil || !there {
+		return err
+	}
+	o.begun = true
+	if o.Families.Any() {
+		return nil
+	}
+	return o.table.bring(&leaving{stays: true}, true)
+}
+
 // Bring has the kernel do it for this node beside others, whatever may have happened to the table.
 func (o *Outgoing) Bring(self pods.Node, others []pods.Node) error {
 	o.mutex.Lock()

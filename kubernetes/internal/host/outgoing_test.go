@@ -267,6 +267,28 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 		}
 		nstest.IP(t, "-n", world, "route", "add", "10.244.1.0/24", "via", "192.168.7.1")
 	}
+	// Nothing is translated any more, and another agent begins, before it knows other nodes and then: it goes on nevertheless.
+	outgoing.Translate(Families{})
+	bring(other)
+	outgoing = &Outgoing{}
+	for _, then := range []func(){func() {}, func() { bring(other) }, func() { bring(other) }} {
+		if err := outgoing.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		then()
+		expect(itself)
+		nstest.IP(t, "-n", world, "route", "del", "10.244.1.0/24")
+		text := make([]byte, 4)
+		_, err := kept.WriteString("more")
+		if err == nil {
+			_, err = io.ReadFull(kept, text)
+		}
+		if err != nil || string(text) != "more" {
+			t.Fatalf("after another agent: %q came back, %v", text, err)
+		}
+		nstest.IP(t, "-n", world, "route", "add", "10.244.1.0/24", "via", "192.168.7.1")
+	}
+	outgoing.Translate(Families{V4: true, V6: true})
 	// The other node goes.
 	bring()
 	expect(map[string]string{"10.244.2.5": "192.168.7.1", "fd00:2::5": "fd00:7::1", "192.168.7.2": "192.168.7.1"})
@@ -280,6 +302,13 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 		t.Errorf("left: %v, %v", tables, err)
 	}
 	expect(itself)
+	// Nobody has translated anything.
+	outgoing = &Outgoing{}
+	if err := outgoing.Resume(); err != nil {
+		t.Error(err)
+	}
+	bring(other)
+	outgoing = &Outgoing{Families: Families{V4: true, V6: true}}
 	// A node that has no ranges yet has nothing to translate.
 	if err := outgoing.Bring(pods.Node{Name: "n1"}, []pods.Node{other}); err != nil {
 		t.Error(err)

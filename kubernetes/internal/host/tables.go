@@ -55,6 +55,17 @@ func freshTable(connection *nftables.Conn, name string) *nftables.Table {
 	return connection.AddTable(table)
 }
 
+// tableIsThere tells whether there is a table of ours, whatever is in it.
+func tableIsThere(name string) (bool, error) {
+	connection, err := nftables.New()
+	if err != nil {
+		return false, err
+	}
+	table, err := connection.ListTableOfFamily(name, nftables.TableFamilyINet)
+	// (An error: no such table, or no nftables at all.)
+	return err == nil && table != nil, nil
+}
+
 // withdrawTable takes a table of ours away, if there is one.
 func withdrawTable(name string) error {
 	connection, err := nftables.New()
