@@ -71,6 +71,6 @@ func here(server *agent.Agent, cluster *pods.Cluster, needed *host.Needed) (serv
 	told := slices.Concat(self.Addresses, self.External)
 	return service.Here{
 		Name: self.Name, Zone: self.Zone, Addresses: service.Asked(own, told, all), Own: service.Asked(own, nil, all), Kernel: kernel, Nodes: nodes,
-		Needed: needs, Resolvers: resolvers, ServerPort: needed.Port, Ranges: ranges, Pods: all, Sources: sources,
+		Needed: needs, Resolvers: resolvers, ServerPort: needed.Port, Kubelet: self.Kubelet, Ranges: ranges, Pods: all, Sources: sources,
 	}, true
 }

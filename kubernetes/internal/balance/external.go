@@ -1,9 +1,13 @@
 package balance
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
+
+	core "k8s.io/api/core/v1"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
@@ -13,6 +17,12 @@ import (
 // Ports of the source address to which the host leads those of the node's own addresses: below those that Kubernetes has for node ports unless it is
 // told otherwise.
 const firstExternal, lastExternal = 1024, 29999
+
+// So long a place stays the node's own after a process was last seen to listen there: one that is started anew, or is updated, gets its port back.
+const barredFor = 5 * time.Minute
+
+// kubeletPort is kubelet's where its node's object doesn't tell another.
+const kubeletPort = 10250
 
 // externals are ports of the node's own addresses at which Services are asked (service.ExternalPort), and by which ports of the source address quiverd
 // is asked instead.
@@ -24,8 +34,8 @@ type externals struct {
 	from map[service.Place]service.Place
 	// Where a free port is looked for next: one that has become free has long been so when it is somebody else's.
 	next uint16
-	// Where processes of the node listen: see host.Occupied.
-	occupied map[service.Place]bool
+	// Where processes of the node listen, or have done so for barredFor at most: when they were last seen. Zero: it counts only while they are there.
+	occupied map[service.Place]time.Time
 	// Ports by names of VIPs that an agent before this one has given them, and whose each is: they stay what they are.
 	before      map[string]service.Place
 	beforeNames map[service.Place]string
@@ -133,7 +143,9 @@ func (w *wanted) barred(place service.Place, first *claim, here *service.Here) s
 			return fmt.Sprintf("%s is a host port of pod %s: only pods of this node are answered there by the Service", place, pod)
 		}
 	}
-	if w.external.taken(place, !first.assigned || here.Nodes[place.Address]) {
+	// (Kubelet may be away, or not have begun.)
+	kubelet := here.Nodes[place.Address] && place.Protocol == core.ProtocolTCP && place.Port == cmp.Or(here.Kubelet, kubeletPort)
+	if kubelet || w.external.taken(place, !first.assigned || here.Nodes[place.Address]) {
 		return fmt.Sprintf("%s is where a process of this node listens: only pods are answered there (take another port, or another address)", place)
 	}
 	return ""
@@ -142,7 +154,9 @@ func (w *wanted) barred(place service.Place, first *claim, here *service.Here) s
 // taken tells whether a process listens at a place, or, with wide, at all addresses.
 func (e *externals) taken(place service.Place, wide bool) bool {
 	all := service.Place{Address: service.Unspecified(place.Address.Is4()), Protocol: place.Protocol, Port: place.Port}
-	return e.occupied[place] || wide && e.occupied[all]
+	_, there := e.occupied[place]
+	_, anywhere := e.occupied[all]
+	return there || wide && anywhere
 }
 
 // podAt is a pod, the first by its name, that has a host port at a place; empty: none has.
@@ -165,10 +179,20 @@ func (w *wanted) podAt(place service.Place) (pod string) {
 	return pod
 }
 
-// occupy notes where processes of the node listen from now on. Who is asked where that has changed is looked at again.
-func (w *wanted) occupy(occupied map[service.Place]bool) {
+// occupy notes where processes of the node listen now: see host.Occupied. Who is asked where that has changed is looked at again.
+func (w *wanted) occupy(found map[service.Place]bool, now time.Time) {
 	before := w.external
-	w.external.occupied = occupied
+	w.external.occupied = map[service.Place]time.Time{}
+	for place, seen := range before.occupied {
+		if now.Sub(seen) < barredFor {
+			w.external.occupied[place] = seen
+		}
+	}
+	for place, lasting := range found {
+		if w.external.occupied[place] = (time.Time{}); lasting {
+			w.external.occupied[place] = now
+		}
+	}
 	for place := range w.external.wanted {
 		for _, wide := range []bool{false, true} {
 			if before.taken(place, wide) != w.external.taken(place, wide) {

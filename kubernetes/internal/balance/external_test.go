@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,8 +101,9 @@ func TestWhoAnswersAtANodesOwnPortsGoesBeforeServices(t *testing.T) {
 		for _, later := range []bool{false, true} {
 			w := newWanted()
 			put := func() string { return w.asksOwn(one, node) }
+			now := time.Now()
 			there := func() {
-				if w.occupy(occupied); c.pod {
+				if w.occupy(occupied, now); c.pod {
 					w.put(key, ofPods, pod, &node)
 				}
 			}
@@ -120,7 +123,12 @@ func TestWhoAnswersAtANodesOwnPortsGoesBeforeServices(t *testing.T) {
 			}
 			// And it is led there once they have gone.
 			clear(w.moved)
-			w.occupy(nil)
+			// (Processes may be started anew.)
+			w.occupy(nil, now.Add(barredFor-time.Second))
+			if len(w.moved) > 0 {
+				t.Errorf("%s, %v: it is led away while a process is briefly gone", c.asked, c.occupied)
+			}
+			w.occupy(nil, now.Add(barredFor))
 			w.put(key, 0, service.Set{}, &node)
 			if c.told != "" && !w.moved[one.key()] {
 				t.Errorf("%s, %v, %t: it isn't looked at again", c.asked, c.occupied, c.pod)
@@ -133,6 +141,67 @@ func TestWhoAnswersAtANodesOwnPortsGoesBeforeServices(t *testing.T) {
 				t.Errorf("left: %s", rest)
 			}
 		}
+	}
+}
+
+func TestKubeletsPortIsItsOwnAtTheAddressesOfItsNodesObject(t *testing.T) {
+	for _, c := range []struct {
+		asked  string
+		port   uint16
+		barred bool
+	}{
+		{"192.168.7.1:10250", 0, true}, {"=192.168.7.1:10250", 0, true}, {"192.168.7.1:10250", 10999, false}, {"192.168.7.1:10999", 10999, true}, {"203.0.113.9:10250", 0, false},
+	} {
+		w, node := newWanted(), own()
+		node.Kubelet = c.port
+		told := w.asksOwn(party{"web", 1, []string{c.asked}, []string{"10.128.0.1:80"}}, node)
+		if barred := strings.Contains(told, "is where a process of this node listens"); barred != c.barred || (w.ways() == "") != c.barred {
+			t.Errorf("%s, %d: told %q, led %q", c.asked, c.port, told, w.ways())
+		}
+	}
+}
+
+// Of a client's socket nothing stays.
+func TestPortsThatPassAreBarredWhileTheyAreThere(t *testing.T) {
+	w, now := newWanted(), time.Now()
+	w.occupy(map[service.Place]bool{at("0.0.0.0:80"): true, at("0.0.0.0:40000"): false}, now)
+	for place, lasts := range map[string]bool{"0.0.0.0:80": true, "0.0.0.0:40000": false} {
+		if !w.external.taken(at(place), false) {
+			t.Errorf("%s isn't taken", place)
+		}
+		w.occupy(nil, now)
+		if w.external.taken(at(place), false) != lasts {
+			t.Errorf("%s: %t", place, !lasts)
+		}
+		w.occupy(map[service.Place]bool{at("0.0.0.0:40000"): false}, now)
+	}
+}
+
+// Without it, all other Services are served, and those that ask at the node's own places as before.
+func TestServicesAreServedThoughItIsNotKnownWhereProcessesListen(t *testing.T) {
+	failing, now := error(nil), time.Now()
+	reads := 0
+	keeper := New(Settings{Now: func() time.Time { return now }, Occupied: func() (map[service.Place]bool, error) {
+		reads++
+		return map[service.Place]bool{at("192.168.7.1:443"): true}, failing
+	}}, nil, nil, slog.New(slog.DiscardHandler))
+	node := own()
+	if keeper.learnOccupied(); reads != 0 {
+		t.Error("read though nobody asks")
+	}
+	ask := func() string {
+		return keeper.wanted.asksOwn(party{"web", 1, []string{"192.168.7.1:443"}, []string{"10.128.0.1:80"}}, node)
+	}
+	ask()
+	for _, failing = range []error{nil, errors.New("no /proc"), errors.New("no /proc"), nil} {
+		now = now.Add(time.Hour)
+		keeper.learnOccupied()
+		if told := ask(); told == "" || keeper.wanted.ways() != "" || (keeper.blind != "") != (failing != nil) {
+			t.Errorf("%v: told %q, led %q", failing, told, keeper.wanted.ways())
+		}
+	}
+	if reads != 4 {
+		t.Errorf("read %d times", reads)
 	}
 }
 

@@ -54,6 +54,8 @@ type Settings struct {
 	Host Host
 	// Occupied is where processes of the node listen: see host.Occupied. If it is nil, nowhere.
 	Occupied func() (map[service.Place]bool, error)
+	// Now is the time; nil: time.Now.
+	Now func() time.Time
 	// Teller may be nil.
 	Teller Teller
 }
@@ -78,7 +80,9 @@ type Keeper struct {
 	aside map[string]aside
 	// What the host couldn't do last.
 	trouble string
-	checks  checks
+	// Why it wasn't known last where processes of the node listen.
+	blind  string
+	checks checks
 
 	mutex sync.Mutex
 	// Services that have VIPs, and VIPs that there shall be.
@@ -87,6 +91,9 @@ type Keeper struct {
 
 // New makes a keeper that has done nothing yet.
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
+	if settings.Now == nil {
+		settings.Now = time.Now
+	}
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, Loop: keeping.New("Services", log),
 		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, news: newNews(), aside: map[string]aside{},
@@ -109,13 +116,6 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	here, known := k.settings.Here()
 	if !known || !k.objects.Known() {
 		return keeping.ErrUnknown
-	}
-	if k.settings.Occupied != nil {
-		occupied, err := k.settings.Occupied()
-		if err != nil {
-			return err
-		}
-		k.wanted.occupy(occupied)
 	}
 	fresh := k.have == nil
 	if fresh {
@@ -237,8 +237,29 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 		}
 		k.news.put(key, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), service.Of(owner, slices, &k.here), &k.here))
 	}
+	k.learnOccupied()
 	k.learnMoved()
 	return anew
+}
+
+// learnOccupied looks where processes of the node listen, if Services are asked at places of the node's own. If that can't be told, it stays as it was.
+func (k *Keeper) learnOccupied() {
+	if k.settings.Occupied == nil || len(k.wanted.external.wanted) == 0 {
+		return
+	}
+	occupied, err := k.settings.Occupied()
+	if err != nil {
+		if text := err.Error(); text != k.blind {
+			k.blind = text
+			k.log.Error("processes that have begun to listen on this host may lose ports to externalIPs of Services", "why", err)
+		}
+		return
+	}
+	if k.blind != "" {
+		k.blind = ""
+		k.log.Info("it is known again where processes of this host listen")
+	}
+	k.wanted.occupy(occupied, k.settings.Now())
 }
 
 // learnMoved lets owners know to whom others have left a place, or from whom they have got it, though nothing of their own has changed.

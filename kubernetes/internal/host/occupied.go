@@ -20,11 +20,18 @@ import (
 const (
 	stateListen = "0A"
 	stateClose  = "07"
+	// The same in /proc/net/sctp/eps, by decimal numbers.
+	stateListening = "10"
 )
 
 // Occupied is where processes of the host listen, or have sockets for datagrams from anybody. The unspecified address of a family stands for all of
-// it; that of IPv6 for those of IPv4 as well, which most sockets there take.
+// it; that of IPv6 for those of IPv4 as well, which most sockets there take. False is what may be a client's for the moment: a socket for
+// datagrams, at a port of those that the kernel gives to whoever takes any.
 func Occupied() (map[service.Place]bool, error) {
+	first, last, err := ephemeral()
+	if err != nil {
+		return nil, fmt.Errorf("where this host listens: %w", err)
+	}
 	found := map[service.Place]bool{}
 	for _, table := range []struct {
 		file, state string
@@ -32,22 +39,79 @@ func Occupied() (map[service.Place]bool, error) {
 	}{
 		{"/proc/thread-self/net/tcp", stateListen, core.ProtocolTCP}, {"/proc/thread-self/net/tcp6", stateListen, core.ProtocolTCP},
 		{"/proc/thread-self/net/udp", stateClose, core.ProtocolUDP}, {"/proc/thread-self/net/udp6", stateClose, core.ProtocolUDP},
+		{"/proc/thread-self/net/sctp/eps", stateListening, core.ProtocolSCTP},
 	} {
 		file, err := os.Open(table.file)
 		if os.IsNotExist(err) {
-			// A kernel without IPv6.
+			// A kernel without IPv6, or without SCTP.
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("where this host listens: %w", err)
 		}
-		err = readSockets(file, table.state, table.protocol, found)
+		if table.protocol == core.ProtocolSCTP {
+			err = readEndpoints(file, table.state, found)
+		} else {
+			err = readSockets(file, table.state, table.protocol, found)
+		}
 		file.Close()
 		if err != nil {
 			return nil, fmt.Errorf("where this host listens: %s: %w", table.file, err)
 		}
 	}
+	for place := range found {
+		found[place] = place.Protocol != core.ProtocolUDP || place.Port < first || place.Port > last
+	}
 	return found, nil
+}
+
+// ephemeral are the first and last port that the kernel gives to whoever takes any.
+func ephemeral() (first, last uint16, err error) {
+	const file = "/proc/sys/net/ipv4/ip_local_port_range"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := fmt.Sscan(string(text), &first, &last); err != nil {
+		return 0, 0, fmt.Errorf("%s: %q is no range of ports: %w", file, text, err)
+	}
+	return first, last, nil
+}
+
+// add notes a place.
+func add(at netip.AddrPort, protocol core.Protocol, found map[service.Place]bool) {
+	found[service.Place{Address: at.Addr(), Protocol: protocol, Port: at.Port()}] = true
+	if at.Addr() == netip.IPv6Unspecified() {
+		found[service.Place{Address: netip.IPv4Unspecified(), Protocol: protocol, Port: at.Port()}] = true
+	}
+}
+
+// readEndpoints adds those of SCTP in that state, each with all its addresses.
+func readEndpoints(table io.Reader, state string, found map[service.Place]bool) error {
+	lines := bufio.NewScanner(table)
+	// " ENDPT     SOCK   STY SST HBKT LPORT   UID INODE LADDRS"
+	lines.Scan()
+	for lines.Scan() {
+		columns := strings.Fields(lines.Text())
+		if len(columns) < 8 {
+			return fmt.Errorf("%q is no line of endpoints", lines.Text())
+		}
+		port, err := strconv.ParseUint(columns[5], 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q is no port of an endpoint: %w", columns[5], err)
+		}
+		if columns[3] != state {
+			continue
+		}
+		for _, text := range columns[8:] {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return err
+			}
+			add(netip.AddrPortFrom(address.Unmap(), uint16(port)), core.ProtocolSCTP, found)
+		}
+	}
+	return lines.Err()
 }
 
 // readSockets adds those of a table in that state.
@@ -71,10 +135,7 @@ func readSockets(table io.Reader, state string, protocol core.Protocol, found ma
 		if err != nil {
 			return err
 		}
-		found[service.Place{Address: at.Addr(), Protocol: protocol, Port: at.Port()}] = true
-		if at.Addr() == netip.IPv6Unspecified() {
-			found[service.Place{Address: netip.IPv4Unspecified(), Protocol: protocol, Port: at.Port()}] = true
-		}
+		add(at, protocol, found)
 	}
 	return lines.Err()
 }

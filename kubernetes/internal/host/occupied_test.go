@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,63 @@ func TestWhereAHostListensIsKnown(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// What only passes by is told from what stays.
+func TestAClientsSocketForDatagramsIsOnlyForTheMoment(t *testing.T) {
+	inNode(t)
+	for network, lasts := range map[string]bool{"udp4": false, "tcp4": true} {
+		var port int
+		if network == "udp4" {
+			socket, err := net.ListenPacket(network, "192.168.7.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer socket.Close()
+			port = socket.LocalAddr().(*net.UDPAddr).Port
+		} else {
+			socket, err := net.Listen(network, "192.168.7.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer socket.Close()
+			port = socket.Addr().(*net.TCPAddr).Port
+		}
+		protocol := map[bool]core.Protocol{false: core.ProtocolUDP, true: core.ProtocolTCP}[lasts]
+		found, err := Occupied()
+		lasting, there := found[service.Place{Address: netip.MustParseAddr("192.168.7.1"), Protocol: protocol, Port: uint16(port)}]
+		if err != nil || !there || lasting != lasts {
+			t.Errorf("%s: %t, %t, %v", network, there, lasting, err)
+		}
+	}
+}
+
+// As net/sctp/proc.c writes it: of a server at all addresses, of one at two, and of a client.
+func TestEndpointsOfSCTPThatListenAreKnown(t *testing.T) {
+	const table = ` ENDPT     SOCK   STY SST HBKT LPORT   UID INODE LADDRS
+00000000a1b2c3d4 00000000b1b2c3d4 2   10  29   38412     0 77001 0.0.0.0 ` + `
+00000000a1b2c3d5 00000000b1b2c3d5 1   10  30   2905      0 77002 192.168.7.1 fd00:0007:0000:0000:0000:0000:0000:0001 ` + `
+00000000a1b2c3d6 00000000b1b2c3d6 1   7   31   40000     0 77003 192.168.7.1 ` + `
+00000000a1b2c3d7 00000000b1b2c3d7 1   10  32   36412     0 77004 0000:0000:0000:0000:0000:0000:0000:0000 ` + `
+`
+	found := map[service.Place]bool{}
+	if err := readEndpoints(strings.NewReader(table), stateListening, found); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for place := range found {
+		got = append(got, place.String())
+	}
+	slices.Sort(got)
+	want := "0.0.0.0:36412 SCTP, 0.0.0.0:38412 SCTP, 192.168.7.1:2905 SCTP, [::]:36412 SCTP, [fd00:7::1]:2905 SCTP"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%q", got)
+	}
+	for _, wrong := range []string{"header\n1 2 3\n", "header\n0 0 1 10 32 x 0 77004 ::\n", "header\n0 0 1 10 32 80 0 77004 nowhere\n"} {
+		if err := readEndpoints(strings.NewReader(wrong), stateListening, found); err == nil {
+			t.Errorf("%q is understood", wrong)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type apiServer struct {
 const podText = `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"default","name":%q,"uid":%q,"resourceVersion":"7","annotations":{"a":%q}},"spec":{"nodeName":"n1"}}`
 
 const nodeText = `{"kind":"Node","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"7","labels":{"topology.kubernetes.io/zone":"z","other":"o"}},"spec":{"podCIDRs":["10.244.%d.0/24","fd00:10:244:%d::/64"]},` +
-	`"status":{"addresses":[{"type":"Hostname","address":"10.9.9.9"},{"type":"ExternalIP","address":"192.0.2.1"},` +
+	`"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}},"addresses":[{"type":"Hostname","address":"10.9.9.9"},{"type":"ExternalIP","address":"192.0.2.1"},` +
 	`{"type":"InternalIP","address":"192.168.7.%d"},{"type":"InternalIP","address":"fd00:7::%d"}]}}`
 
 func startAPI(t *testing.T) *apiServer {
@@ -216,18 +216,18 @@ func TestOtherNodesAreFollowed(t *testing.T) {
 			}
 		}
 	}
-	n3 := "{n3 z [10.244.3.0/24 fd00:10:244:3::/64] [192.168.7.3 fd00:7::3] [192.0.2.1]}"
+	n3 := "{n3 z [10.244.3.0/24 fd00:10:244:3::/64] [192.168.7.3 fd00:7::3] [192.0.2.1] 10250}"
 	expect("[" + n3 + "]")
-	if self, known := cluster.Self(); !known || fmt.Sprint(self) != "{n1 z [10.244.1.0/24 fd00:10:244:1::/64] [192.168.7.1 fd00:7::1] [192.0.2.1]}" {
+	if self, known := cluster.Self(); !known || fmt.Sprint(self) != "{n1 z [10.244.1.0/24 fd00:10:244:1::/64] [192.168.7.1 fd00:7::1] [192.0.2.1] 10250}" {
 		t.Errorf("this node: %v, %t", self, known)
 	}
 	text := func(kind, name string, number int) string {
 		return fmt.Sprintf(`{"type":%q,"object":`+nodeText+"}", kind, name, number, number, number, number)
 	}
 	api.events <- text("ADDED", "n2", 2)
-	expect("[{n2 z [10.244.2.0/24 fd00:10:244:2::/64] [192.168.7.2 fd00:7::2] [192.0.2.1]} " + n3 + "]")
+	expect("[{n2 z [10.244.2.0/24 fd00:10:244:2::/64] [192.168.7.2 fd00:7::2] [192.0.2.1] 10250} " + n3 + "]")
 	api.events <- text("MODIFIED", "n2", 4)
-	expect("[{n2 z [10.244.4.0/24 fd00:10:244:4::/64] [192.168.7.4 fd00:7::4] [192.0.2.1]} " + n3 + "]")
+	expect("[{n2 z [10.244.4.0/24 fd00:10:244:4::/64] [192.168.7.4 fd00:7::4] [192.0.2.1] 10250} " + n3 + "]")
 	api.events <- text("DELETED", "n2", 4)
 	expect("[" + n3 + "]")
 }

@@ -21,6 +21,8 @@ type Node struct {
 	Ranges []netip.Prefix
 	// Addresses of the node itself (InternalIP), in the order of the node object, and External ones (ExternalIP).
 	Addresses, External []netip.Addr
+	// Kubelet is the TCP port of its kubelet; 0: its object doesn't tell.
+	Kubelet uint16
 }
 
 func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedInformer, error) {
@@ -30,7 +32,7 @@ func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedI
 			return &core.Node{
 				ObjectMeta: meta.ObjectMeta{Name: node.Name, ResourceVersion: node.ResourceVersion, Labels: zone(node.Labels)},
 				Spec:       core.NodeSpec{PodCIDRs: node.Spec.PodCIDRs},
-				Status:     core.NodeStatus{Addresses: node.Status.Addresses},
+				Status:     core.NodeStatus{Addresses: node.Status.Addresses, DaemonEndpoints: node.Status.DaemonEndpoints},
 			}, nil
 		}
 		return object, nil
@@ -91,7 +93,10 @@ func (c *Cluster) Others() (others []Node, known bool) {
 func nodeOf(node *core.Node) Node {
 	// A node whose ranges can't be read is one without ranges: its own agent says what is wrong with them.
 	ranges, _ := ParseRanges(node.Spec.PodCIDRs)
-	return Node{node.Name, node.Labels[core.LabelTopologyZone], ranges, addresses(node, core.NodeInternalIP), addresses(node, core.NodeExternalIP)}
+	return Node{
+		Name: node.Name, Zone: node.Labels[core.LabelTopologyZone], Ranges: ranges, Addresses: addresses(node, core.NodeInternalIP), External: addresses(node, core.NodeExternalIP),
+		Kubelet: uint16(node.Status.DaemonEndpoints.KubeletEndpoint.Port),
+	}
 }
 
 // zone is all that is wanted of a node's labels.

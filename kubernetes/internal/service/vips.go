@@ -44,6 +44,8 @@ type Here struct {
 	Resolvers map[netip.Addr]bool
 	// ServerPort is where the API server is asked, at its addresses.
 	ServerPort uint16
+	// Kubelet is the port of the node's kubelet; 0: its object doesn't tell.
+	Kubelet uint16
 	// Ranges of its pods' addresses, and Pods those of all nodes.
 	Ranges, Pods []netip.Prefix
 	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
