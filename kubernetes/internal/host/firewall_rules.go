@@ -97,7 +97,8 @@ func (p packet) at(where *expr.Payload, address []byte) {
 	}
 }
 
-// meets tells whether the packet is one that a rule is for, and what that does with it.
+// meets tells whether the packet is one that a rule is for, and what that does with it. Expressions that the library doesn't know are missing: what was loaded
+// is gone once it has been looked at, so that what another has loaded in its place isn't known.
 func (w *walk) meets(rule *nftables.Rule) (matches match, does deed) {
 	matches = yes
 	registers := map[uint32][]byte{}
@@ -123,9 +124,11 @@ func (w *walk) meets(rule *nftables.Rule) (matches match, does deed) {
 			registers[one.DestRegister] = masked(registers[one.SourceRegister], one)
 		case *expr.Cmp:
 			is = compared(registers[one.Register], one)
+			delete(registers, one.Register)
 		case *expr.Lookup:
 			var found *nftables.SetElement
 			is, found = w.among(registers[one.SourceRegister], one)
+			delete(registers, one.SourceRegister)
 			switch {
 			case !one.IsDestRegSet:
 			case one.DestRegister != unix.NFT_REG_VERDICT:
@@ -150,7 +153,9 @@ func (w *walk) meets(rule *nftables.Rule) (matches match, does deed) {
 			does = deed{kind: accepts}
 		case *expr.Verdict:
 			does = verdict(one)
-		case *expr.Counter, *expr.Log, *expr.FlowOffload, *expr.Immediate:
+		case *expr.Immediate:
+			delete(registers, one.Register)
+		case *expr.Counter, *expr.Log, *expr.FlowOffload:
 		default:
 			is = maybe
 		}

@@ -5,9 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quiver/kubernetes/internal/nstest"
@@ -126,6 +129,31 @@ func TestFirewallsThatDropWhatPodsSendAreNamed(t *testing.T) {
 				t.Errorf("%d refused, not %d: %v", refused, c.refused, err)
 			}
 		})
+	}
+}
+
+// The library leaves out what it doesn't know: the second value that is compared isn't that of the first.
+func TestWhatIsMissingInARuleIsNotKnown(t *testing.T) {
+	nstest.Alone(t, "link set lo up")
+	in := by(expr.MetaKeyIIFNAME, expr.CmpOpEq, "quiver0")
+	load := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
+	other := &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{7, 0, 0, 0}}
+	drop := &expr.Verdict{Kind: expr.VerdictDrop}
+	for name, c := range map[string]struct {
+		rule []expr.Any
+		want match
+	}{
+		"all of it":           {append(slices.Clone(in), drop), yes},
+		"a load":              {append(slices.Clone(in), other, drop), maybe},
+		"a load that is lost": {[]expr.Any{load, &expr.Immediate{Register: 1, Data: []byte{7}}, other, drop}, maybe},
+		"after a set":         {[]expr.Any{load, &expr.Lookup{SourceRegister: 1, SetName: "names"}, other, drop}, maybe},
+		"loaded once more":    {slices.Concat(in, in, []expr.Any{drop}), yes},
+	} {
+		names := []nftables.SetElement{{Key: nameOf("quiver0")}}
+		w := walk{ruleset: ruleset{sets: map[string][]nftables.SetElement{"names": names}}, packet: newPacket(passing{in: "quiver0", v4: true})}
+		if got, does := w.meets(&nftables.Rule{Exprs: c.rule}); got != c.want || does.kind != drops {
+			t.Errorf("%s: %d, %+v", name, got, does)
+		}
 	}
 }
 
