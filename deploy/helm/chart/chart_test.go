@@ -179,6 +179,10 @@ func TestMetricsAreForOthersThanTheNodeWhereThatIsSaid(t *testing.T) {
 		{"node", "[metrics]\nlisten = \"[::1]:9400\"\n", "[$(NODE_ADDRESS)]:9478", "", []int32{9478}},
 		{"0.0.0.0", "[metrics]\nlisten = \"127.0.0.1:9477\"\n", "0.0.0.0:9478", "127.0.0.1", []int32{9478}},
 		{"::", everywhere, "[::]:9478", "127.0.0.1", []int32{9400, 9478}},
+		// As TOML has it: comments are none, and quotes are of two kinds.
+		{"127.0.0.1", "# listen = \"0.0.0.0:9500\"\n" + everywhere, "127.0.0.1:9478", "127.0.0.1", []int32{9400}},
+		{"127.0.0.1", "[metrics]\n#listen = '[::]:9500'\n  listen='127.0.0.1:9477' # not listen = \"[::]:9500\"\n", "127.0.0.1:9478", "127.0.0.1", nil},
+		{"127.0.0.1", "[metrics]\n\tlisten = '0.0.0.0:9600'\n", "127.0.0.1:9478", "127.0.0.1", []int32{9600}},
 	} {
 		values := map[string]any{}
 		if c.address != "" {

@@ -41,8 +41,8 @@ securityContext:
 
 {{- /* The port of quiverd's metrics; empty: they aren't for others than the node's own processes. */ -}}
 {{- define "quiver.quiverdPort" -}}
-{{- $listen := regexFind "listen *= *\"[^\"]*:[0-9]+\"" .Values.quiverd.settings -}}
-{{- if and $listen (not (regexMatch "\"(127\\.|localhost:|\\[::1\\])" $listen)) -}}
-{{- regexFind "[0-9]+\"$" $listen | trimSuffix "\"" -}}
+{{- $listen := regexFind `(?m)^[ \t]*listen[ \t]*=[ \t]*["'][^"'\n]*:[0-9]+["']` .Values.quiverd.settings -}}
+{{- if and $listen (not (regexMatch `["'](127\.|localhost:|\[::1\])` $listen)) -}}
+{{- regexFind `[0-9]+["']$` $listen | trimAll `"'` -}}
 {{- end -}}
 {{- end }}
