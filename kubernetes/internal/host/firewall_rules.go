@@ -226,15 +226,18 @@ func (w *walk) among(value []byte, in *expr.Lookup) (match, *nftables.SetElement
 	elements, read := w.sets[in.SetName]
 	if !read {
 		set, err := w.connection.GetSetByName(w.chain.Table, in.SetName)
-		if err != nil || set.Interval || set.Concatenation {
-			return maybe, nil
+		if err == nil && !set.Interval && !set.Concatenation {
+			if elements, err = w.connection.GetSetElements(set); err == nil && elements == nil {
+				elements = []nftables.SetElement{}
+			}
 		}
-		if elements, err = w.connection.GetSetElements(set); err != nil {
-			return maybe, nil
+		if err != nil {
+			elements = nil
 		}
+		// (Nil: it can't be told what is in it.)
 		w.sets[in.SetName] = elements
 	}
-	if value == nil || slices.ContainsFunc(elements, func(one nftables.SetElement) bool { return len(one.Key) != len(value) }) {
+	if value == nil || elements == nil || slices.ContainsFunc(elements, func(one nftables.SetElement) bool { return len(one.Key) != len(value) }) {
 		return maybe, nil
 	}
 	at := slices.IndexFunc(elements, func(one nftables.SetElement) bool { return bytes.Equal(one.Key, value) })

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -190,6 +191,8 @@ func TestWhatTheHostKeepsFromPodsIsLookedAtAnewAndTold(t *testing.T) {
 	var told []string
 	f := follower(&here{nodes{others: []pods.Node{n2}, known: true}})
 	f.Warn = func(about error) { told = append(told, about.Error()) }
+	now := time.Now()
+	f.now = func() time.Time { return now }
 	registry := prometheus.NewRegistry()
 	if err := f.Figures(registry); err != nil {
 		t.Fatal(err)
@@ -206,6 +209,12 @@ func TestWhatTheHostKeepsFromPodsIsLookedAtAnewAndTold(t *testing.T) {
 	} {
 		setting(c.forward)
 		load(t, "nft", c.rules+"\n")
+		// Its firewall isn't read each time that a route changes.
+		before := errText(f.refused)
+		if f.bring(t.Context()); i > 0 && errText(f.refused) != before {
+			t.Errorf("%d: the firewall is read again at once", i)
+		}
+		now = now.Add(resync)
 		f.bring(t.Context())
 		text := errText(f.Warning())
 		for _, words := range c.warns {

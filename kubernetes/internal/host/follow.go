@@ -72,6 +72,11 @@ type Follower struct {
 	told      map[string]string
 	// What was said last of pods' MTU.
 	sized string
+	// What was said last of the host's firewall, of which packets, and when that was looked at.
+	refused error
+	asked   []passing
+	judged  time.Time
+	now     func() time.Time
 
 	mutex sync.Mutex
 	// What is amiss; errNotLooked before everything was looked at once.
@@ -88,7 +93,7 @@ var errNotLooked = errors.New("it isn't known yet how other nodes are reached: s
 
 // NewFollower makes one that hasn't looked at anything.
 func NewFollower(nodes Nodes, device string, log *slog.Logger) *Follower {
-	return &Follower{Nodes: nodes, Device: device, Log: log, told: map[string]string{}, changes: changes{told: make(chan struct{}, 1)}, amiss: errNotLooked}
+	return &Follower{Nodes: nodes, Device: device, Log: log, told: map[string]string{}, changes: changes{told: make(chan struct{}, 1)}, amiss: errNotLooked, now: time.Now}
 }
 
 // Ready is nil when the ways to other nodes' pods, and out of the cluster, are as they shall be. That some node's object is wrong is no fault of this one.
@@ -206,14 +211,23 @@ func (f *Follower) paths(ctx context.Context, self pods.Node, others []pods.Node
 		// (Where there is less, small packets pass nevertheless.)
 		paths.Overlay = &dataplane.Overlay{Settings: f.Overlay, Plan: *plan, MTU: max(uplink.MTU, leastMTU+plan.Headers())}
 	}
-	f.warn(errors.Join(forwards(self.Ranges), refusedByFirewall(passings(f.Device, uplink.only(), self.Ranges, plan.Headers() > 0))))
 	port, amiss := f.port(devices, self, plan.Routed)
 	paths.Port = port
 	failed = errors.Join(f.tunnelled.bring(endsOf(f.Overlay, plan, f.Device, self, others)), f.Tell(ctx, paths), f.carried(ctx, port, amiss, self, others))
 	wanted, err := Wanted(plan.Routed)
 	doubts = errors.Join(doubts, err)
 	host, err := ways(plan, f.Device, self.Ranges)
-	return plan, doubts, errors.Join(failed, err, f.table.Bring(slices.Concat(wanted, host)))
+	failed = errors.Join(failed, err, f.table.Bring(slices.Concat(wanted, host)))
+	f.warn(errors.Join(forwards(self.Ranges), f.firewall(passings(f.Device, uplink.only(), self.Ranges, plan.Headers() > 0))))
+	return plan, doubts, failed
+}
+
+// firewall tells what the host's keeps from pods. It is read at most once in resync, or for other packets: it may be long, and routes change often.
+func (f *Follower) firewall(all []passing) error {
+	if now := f.now(); now.Sub(f.judged) >= resync || !slices.Equal(all, f.asked) {
+		f.refused, f.asked, f.judged = refusedByFirewall(all), all, now
+	}
+	return f.refused
 }
 
 // warn has it known what of the host's own settings stands in pods' way: these aren't changed here, and what they let pass goes on.
