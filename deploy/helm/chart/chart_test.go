@@ -302,7 +302,7 @@ func TestSettingsThatAgentsFollowDontReplacePods(t *testing.T) {
 	// Values of an older chart, or of somebody who has taken one away.
 	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil, "maxSessions": nil, "maxSessionsPerSource": nil, "sessionServices": nil}
 	for _, agent := range []map[string]any{{}, without} {
-		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false maxSessions:1e+06 memifFallback:eth0 natOutgoing:both sessionServices:[]]"; got != want {
+		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false maxSessions:1e+06 maxSessionsPerSource:0 memifFallback:eth0 natOutgoing:both sessionServices:[]]"; got != want {
 			t.Error(got)
 		}
 	}

@@ -103,7 +103,7 @@ func main() {
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
 	flag.BoolVar(&o.keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
 	flag.Func("max-sessions", "sessions of pods, and of whoever speaks with them, on this node at most: `number`, 1 to 268435456 (default 1000000)", o.sessions.SetMax)
-	flag.Func("max-sessions-per-source", "how many of them one address, of a pod or another, may have begun: `number`, 1 to 16777215; 0: all (default: a quarter)", o.sessions.SetMaxOfSource)
+	flag.Func("max-sessions-per-source", "how many of them one address, of a pod, a node or another, may have begun: `number`, 1 to 16777215; 0: all (default 0: a node's processes and kubelet's probes share one address, and so may all clients that come in at another node)", o.sessions.SetMaxOfSource)
 	flag.Func("session-services", "`services` that they pass besides, of: "+strings.Join(dataplane.SessionServices, ",")+" (default: none)", func(text string) error {
 		return o.sessions.SetServices(strings.Split(text, ","))
 	})

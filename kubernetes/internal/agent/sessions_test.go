@@ -163,7 +163,6 @@ func TestNobodyGetsSessionsOfWhoHadHisAddressBefore(t *testing.T) {
 func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24", "fd00:9::/64")
 	p.guarded(&watchful{})
-	most := uint32(7)
 	connection, err := dial.Unix(realtest.Socket(p.directory))
 	if err != nil {
 		t.Fatal(err)
@@ -180,10 +179,10 @@ func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 	if err := p.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if one := has(); one.MaxSessions != 1_000_000 || one.MaxSessionsPerSource != 250_000 {
+	if one := has(); one.MaxSessions != 1_000_000 || one.MaxSessionsPerSource != 0 {
 		t.Errorf("%v", one)
 	}
-	p.Set(t.Context(), false, dataplane.Sessions{Max: 5000, MaxOfSource: &most, Services: []string{"session-stats", "tcp-check"}}, annotation.Defaults{})
+	p.Set(t.Context(), false, dataplane.Sessions{Max: 5000, MaxOfSource: 7, Services: []string{"session-stats", "tcp-check"}}, annotation.Defaults{})
 	for _, by := range []string{"the agent", "the agent again, after somebody else"} {
 		one := has()
 		if one.MaxSessions != 5000 || one.MaxSessionsPerSource != 7 || one.SourceIpv6PrefixLength != 128 ||
@@ -193,7 +192,7 @@ func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 		if err := p.quiverd.Apply(t.Context(), dataplane.Tenant(one.Interfaces, false, true, false, dataplane.Sessions{}), nil); err != nil {
 			t.Fatal(err)
 		}
-		if one = has(); one.MaxSessionsPerSource != 250_000 {
+		if one = has(); one.MaxSessionsPerSource != 0 {
 			t.Errorf("by somebody else: %v", one)
 		}
 		if err := p.Reconcile(t.Context()); err != nil {

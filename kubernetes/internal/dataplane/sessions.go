@@ -16,9 +16,6 @@ const (
 	MostSessionsOfSource = 1<<24 - 1
 )
 
-// One source has this part of all sessions at most, unless something else is said: so no pod keeps all others of the node from beginning some.
-const partOfSource = 4
-
 // SessionServices are those that sessions of pods may pass besides what the agent needs for Services and policies: they need nothing that would have to be said.
 var SessionServices = []string{"tcp-check", "session-stats"}
 
@@ -26,8 +23,9 @@ var SessionServices = []string{"tcp-check", "session-stats"}
 type Sessions struct {
 	// Max is how many there may be on a node; 0: as many as by default.
 	Max uint32
-	// MaxOfSource is how many of them one address may have begun, 0: all; nil: a quarter.
-	MaxOfSource *uint32
+	// MaxOfSource is how many of them one address may have begun; 0: all. One address may be that of many: of all processes of a node, kubelet among
+	// them, or of all clients that come in at another node.
+	MaxOfSource uint32
 	// Services that they pass, of SessionServices.
 	Services []string
 }
@@ -39,9 +37,8 @@ func (s *Sessions) SetMax(text string) (err error) {
 }
 
 // SetMaxOfSource reads how many of them one address may have begun.
-func (s *Sessions) SetMaxOfSource(text string) error {
-	most, err := number(text, 0, MostSessionsOfSource)
-	s.MaxOfSource = &most
+func (s *Sessions) SetMaxOfSource(text string) (err error) {
+	s.MaxOfSource, err = number(text, 0, MostSessionsOfSource)
 	return err
 }
 
@@ -77,10 +74,7 @@ func (s *Sessions) most() (all, ofSource uint32) {
 	if all == 0 {
 		all = DefaultMaxSessions
 	}
-	if s.MaxOfSource != nil {
-		return all, *s.MaxOfSource
-	}
-	return all, min(max(all/partOfSource, 1), MostSessionsOfSource)
+	return all, s.MaxOfSource
 }
 
 // String is for logs.

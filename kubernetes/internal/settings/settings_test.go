@@ -58,8 +58,7 @@ func TestSettingsAreReadAndFaultsNameTheirKey(t *testing.T) {
 }
 
 func TestLimitsOfSessionsAreRead(t *testing.T) {
-	of := uint32(9)
-	otherwise := Settings{Sessions: dataplane.Sessions{Max: 4000, MaxOfSource: &of, Services: []string{"tcp-check"}}}
+	otherwise := Settings{Sessions: dataplane.Sessions{Max: 4000, MaxOfSource: 9, Services: []string{"tcp-check"}}}
 	for text, want := range map[string]string{
 		"":                        "4000, of one source 9, by [tcp-check]",
 		"maxSessions: 268435456":  "268435456, of one source 9, by [tcp-check]",
@@ -71,10 +70,10 @@ func TestLimitsOfSessionsAreRead(t *testing.T) {
 			t.Errorf("%q: %s, %v", text, read.Sessions, err)
 		}
 	}
-	if of != 9 {
+	if otherwise.Sessions.MaxOfSource != 9 {
 		t.Error("what is otherwise has changed")
 	}
-	if read, err := Parse([]byte("maxSessions: 2000"), Settings{}); err != nil || read.Sessions.String() != "2000, of one source 500, by []" {
+	if read, err := Parse([]byte("maxSessions: 2000"), Settings{}); err != nil || read.Sessions.String() != "2000, of one source 0, by []" {
 		t.Errorf("%s, %v", read.Sessions, err)
 	}
 }
