@@ -235,7 +235,10 @@ def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluste
             n1.run("ip", "route", "replace", extra, "via", n2.addresses[0], "proto", "82")
             for client in (n1, n2):
                 becomes(cluster, client, extra, 18085, "answered")
-            eventually(lambda: fetch(cluster, n1, extra, 18085) == "c", lambda: n1.routes(), timeout=60)
+            # Each node asks its own pods.
+            for client, its in ((n1, "b"), (n2, "c")):
+                asked = lambda client=client: {fetch(cluster, client, extra, 18085) for _ in range(8)}
+                eventually(lambda asked=asked, its=its: asked() == {its}, asked, timeout=60)
     finally:
         for node, uplink in zip(cluster.nodes, uplinks, strict=True):
             node.run("ip", "address", "del", f"{extra}/32", "dev", uplink, check=False)
