@@ -291,6 +291,15 @@ func TestRulesAndRoutesThatChangeAreSeenAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// All of nftables is told in order.
+	connection.FlushTable(table)
+	if err := connection.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f.seen(t, "a table behind what they have done")
+	if len(ports) > 0 {
+		t.Fatal("they are told of what they do themselves")
+	}
 	connection.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
 	if err := connection.Flush(); err != nil {
 		t.Fatal(err)
