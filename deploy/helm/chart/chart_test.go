@@ -352,6 +352,7 @@ func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 		"agent.maxSessions: 268435457: take": {"maxSessions": 268435457}, "agent.maxSessions: many: take": {"maxSessions": "many"}, "agent.maxSessions: 0: take": {"maxSessions": 0},
 		"agent.maxSessionsPerSource: -1: take": {"maxSessionsPerSource": -1}, "agent.maxSessionsPerSource: few: take": {"maxSessionsPerSource": "few"},
 		"agent.maxSessionsPerSource: 16777216: take": {"maxSessionsPerSource": 16777216}, "agent.sessionServices: nat: take tcp-check": {"sessionServices": []any{"tcp-check", "nat"}},
+		"agent.allowedSourcePrefixes: 172.16/x: take": {"allowedSourcePrefixes": []any{"fd01::/64", "172.16/x"}}, "agent.allowedSourcePrefixes: office: take": {"allowedSourcePrefixes": "10.0.0.0/8,office"},
 	} {
 		if _, err := Render(chartDirectory, map[string]any{"agent": agent}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v: %v", agent, err)
