@@ -45,6 +45,7 @@ mod reset;
 mod restart;
 mod room;
 mod scopes;
+mod serve;
 pub mod service;
 pub mod services;
 mod serving;

@@ -10,8 +10,9 @@ pub use super::serving::Verdict;
 
 use super::entry::{Direction, Marks, Session};
 use super::parser;
+use super::serve::COUNTERS;
 use super::services::{IMPLIED, Order};
-use super::serving::{COUNTERS, Serve, Serving, Visit};
+use super::serving::{Serve, Serving, Visit};
 use super::tenants::Tenant;
 use super::tuple::transport_at;
 use super::{ORDER, SERVICES, direct_return, order, tcp_check};

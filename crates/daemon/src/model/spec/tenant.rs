@@ -1,16 +1,23 @@
 //! Tenants.
 
+mod services;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAction};
 use features::session::parser::{self, Parser};
-use features::session::services::{Chain, DEFAULT_SCOPE, ServiceError};
+use features::session::services::Chain;
 use features::session::tenants::TIMERS;
-use features::session::{Case, MOST_PER_SOURCE, Midstream, SlowAction, SlowPath, SourceLimit, order};
+use features::session::{Case, MOST_PER_SOURCE, Midstream, SlowPath, SourceLimit, order};
 
 use super::{RedirectSpec, slow_path};
 use crate::model::{Flaw, Name, fields};
+pub(super) use services::On;
+pub use services::scope_name;
+use services::{
+    acls, chain, default_slow_path, drops_untracked, fits, nat_pool, parser, policer, redirect, scope,
+};
 
 const DEFAULT_MAX_SESSIONS: u32 = 1_000_000;
 /// What a worker's table can count.
@@ -19,17 +26,6 @@ const MAX_SESSIONS: u32 = 1 << 28;
 const DEFAULT_SOURCE_PREFIX: u32 = 64;
 /// A week: nobody means more, and ticks stay far from overflow.
 const MAX_SECONDS: u32 = 7 * 86_400;
-const DEFAULT_SERVICES: &str = "l4-lifecycle";
-/// The service that needs a pool.
-const NAT: &str = "nat";
-/// The service that asks lists of rules.
-const ACL: &str = "acl";
-/// The service that meters.
-const POLICER: &str = "policer";
-/// The service that sends to an engine.
-const REDIRECT: &str = "redirect";
-/// Stands for no service at all, where nothing would stand for the default.
-const NO_SERVICE: &str = "none";
 
 /// Default timeouts in seconds, in the order of [`features::session::tenants::Timer`]: RFC 4787 and 5382 ask for two minutes and
 /// for two hours and four minutes at least, RFC 5508 for one minute.
@@ -213,8 +209,8 @@ impl TenantSpec {
             outside_interfaces: text(&self.outside_interfaces),
             parser: self.parser.map(|parser| parser.name.into()).unwrap_or_default(),
             scope: if self.scope == 0 { String::new() } else { scope_name(self.scope).into() },
-            forward_services: services(self.scope, self.chain[0]),
-            reverse_services: services(self.scope, self.chain[1]),
+            forward_services: services::names(self.scope, self.chain[0]),
+            reverse_services: services::names(self.scope, self.chain[1]),
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             max_new_sessions_per_second: self.max_new_per_second,
@@ -352,71 +348,6 @@ fn names(field: &str, texts: &[String]) -> Result<Vec<Name>, Flaw> {
     Ok(names.into_iter().collect())
 }
 
-/// A chain, and the scope that its bits are of.
-#[derive(Clone, Copy)]
-pub(super) struct On(u8, Chain);
-
-impl On {
-    /// Whether a service is on it.
-    pub(super) fn has(self, service: &str) -> bool {
-        order().is_on(self.0, self.1, service)
-    }
-}
-
-/// The number of a tenant's scope.
-fn scope(said: &str) -> Result<u8, Flaw> {
-    let name = if said.is_empty() { DEFAULT_SCOPE } else { said };
-    order().scope(name).map_err(|error| {
-        Flaw::new("scope", error.to_string()).remedy(format!("take one of: {}", order().scopes().join(", ")))
-    })
-}
-
-/// The name of a scope.
-pub fn scope_name(scope: u8) -> &'static str {
-    order().scopes().get(usize::from(scope)).copied().unwrap_or_default()
-}
-
-/// The parser of that name, if one is said.
-fn parser(said: &str) -> Result<Option<&'static Parser>, Flaw> {
-    if said.is_empty() {
-        return Ok(None);
-    }
-    let found = parser::number(said).and_then(parser::by_number);
-    found.map(Some).ok_or_else(|| {
-        let known: Vec<_> = parser::parsers().iter().map(|parser| parser.name).collect();
-        Flaw::new("parser", format!("there is no parser {said:?}"))
-            .remedy(format!("take one of: {}, or none", known.join(", ")))
-    })
-}
-
-/// Whether everything that a tenant has can do its work where sessions have the keys of a parser.
-fn fits(parser: &Parser, scope: u8, chain: [Chain; 2], tenant: &Tenant) -> Result<(), Flaw> {
-    for (field, chain) in [("forward_services", chain[0]), ("reverse_services", chain[1])] {
-        let mut its = order().of(scope).filter(|(number, _)| chain.has(*number));
-        if let Some((_, service)) = its.find(|(_, service)| !service.any_key) {
-            let what = format!(
-                "service {} needs addresses and ports, and sessions that the parser {} finds have none",
-                service.node.name, parser.name
-            );
-            return Err(
-                Flaw::new(field, what).remedy(format!("leave {} out, or the parser", service.node.name))
-            );
-        }
-    }
-    if !tenant.classes.is_empty() {
-        let what = format!(
-            "ask about addresses and ports, and sessions that the parser {} finds have none",
-            parser.name
-        );
-        return Err(Flaw::new("classes", what).remedy("leave them out, or the parser"));
-    }
-    if tenant.max_sessions_per_source > 0 {
-        let what = format!("needs addresses, and sessions that the parser {} finds have none", parser.name);
-        return Err(Flaw::new("max_sessions_per_source", what).remedy("leave it out, or the parser"));
-    }
-    Ok(())
-}
-
 /// What one source is with IPv6: only where their sessions are counted.
 fn source_prefix(tenant: &Tenant) -> Result<u8, Flaw> {
     let (field, said) = ("source_ipv6_prefix_length", tenant.source_ipv6_prefix_length);
@@ -427,23 +358,6 @@ fn source_prefix(tenant: &Tenant) -> Result<u8, Flaw> {
     Ok(fields::number(field, said, 1..=128, DEFAULT_SOURCE_PREFIX)? as u8)
 }
 
-fn chain(field: &str, scope: u8, names: &[String]) -> Result<Chain, Flaw> {
-    let chosen: Vec<&str> = match names {
-        [] => vec![DEFAULT_SERVICES],
-        [one] if one == NO_SERVICE => Vec::new(),
-        names => names.iter().map(String::as_str).collect(),
-    };
-    order().chain_in(scope, chosen).map_err(|error| {
-        let flaw = Flaw::new(field, error.to_string());
-        match error {
-            ServiceError::Unknown { known, .. } | ServiceError::OtherScope { known, .. } => {
-                flaw.remedy(format!("take some of: {known}; or {NO_SERVICE} alone"))
-            }
-            _ => flaw.remedy("leave one out"),
-        }
-    })
-}
-
 /// Whether SYNs are dropped when they are seen first: not where what has no room passes.
 fn early_syn_drop(said: bool, path: SlowPath) -> Result<bool, Flaw> {
     if said && !path.drops(Case::Overflow) {
@@ -451,85 +365,6 @@ fn early_syn_drop(said: bool, path: SlowPath) -> Result<bool, Flaw> {
             .remedy("have slow_path.overflow drop, or leave early_syn_drop out"));
     }
     Ok(said)
-}
-
-/// What is done where only `untracked` is said. No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them: where
-/// rules are asked, it never passes.
-fn default_slow_path(drop_untracked: bool, chain: On) -> SlowPath {
-    let path = SlowPath::untracked(if drop_untracked { SlowAction::Drop } else { SlowAction::Pass });
-    if chain.has(ACL) { path.with(Case::TooShort, SlowAction::Drop) } else { path }
-}
-
-/// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about
-/// what has no session no rule is asked, and no engine.
-fn drops_untracked(chain: On) -> bool {
-    [NAT, ACL, REDIRECT].into_iter().any(|service| chain.has(service))
-}
-
-/// The lists of a chain that asks some.
-fn acls(tenant: &Tenant, chain: On) -> Result<Vec<Arc<str>>, Flaw> {
-    let unused = |field: &str| {
-        Err(Flaw::new(field, format!("is used by the service {ACL} only"))
-            .remedy(format!("add {ACL} to forward_services and reverse_services")))
-    };
-    match (chain.has(ACL), tenant.acls.is_empty(), tenant.keep_sessions) {
-        (false, false, _) => unused("acls"),
-        (false, true, true) => unused("keep_sessions"),
-        _ => super::endpoint::lists("acls", &tenant.acls),
-    }
-}
-
-/// The pool of a chain that translates; a chain that doesn't has none.
-fn nat_pool(text: &str, chain: On) -> Result<Option<Name>, Flaw> {
-    match (text, chain.has(NAT)) {
-        ("", false) => Ok(None),
-        ("", true) => Err(Flaw::new("nat_pool", format!("the service {NAT} needs one"))
-            .remedy(format!("name a nat_pool, or leave {NAT} out"))),
-        (_, false) => Err(Flaw::new("nat_pool", format!("is used by the service {NAT} only"))
-            .remedy(format!("add {NAT} to forward_services and reverse_services"))),
-        (text, true) => fields::name("nat_pool", text).map(Some),
-    }
-}
-
-/// The policer of a direction whose chain meters; one that doesn't has none.
-fn policer(way: &str, text: &str, chain: On) -> Result<Option<Name>, Flaw> {
-    let (field, services) = (format!("{way}_policer"), format!("{way}_services"));
-    match (text, chain.has(POLICER)) {
-        ("", false) => Ok(None),
-        ("", true) => Err(Flaw::new(field, format!("the service {POLICER} needs one"))
-            .remedy(format!("name a policer, or leave {POLICER} out of {services}"))),
-        (_, false) => {
-            Err(Flaw::new(field, format!("is used by the service {POLICER} only, which isn't on that chain"))
-                .remedy(format!("add {POLICER} to {services}")))
-        }
-        (text, true) => fields::name(&field, text).map(Some),
-    }
-}
-
-/// The engine of a chain that has its sessions looked into; one that hasn't has none.
-fn redirect(tenant: &Tenant, chain: On) -> Result<Option<RedirectSpec>, Flaw> {
-    match (&tenant.redirect, chain.has(REDIRECT)) {
-        (None, false) => Ok(None),
-        (None, true) => Err(Flaw::new("redirect", format!("the service {REDIRECT} needs one"))
-            .remedy(format!("name its interfaces, or leave {REDIRECT} out"))),
-        (Some(_), false) => Err(Flaw::new("redirect", format!("is used by the service {REDIRECT} only"))
-            .remedy(format!("add {REDIRECT} to forward_services and reverse_services"))),
-        (Some(said), true) if said.only_by_rules && !chain.has(ACL) => {
-            let what = format!("only rules say who visits the engine, and {ACL} isn't on the chains");
-            Err(Flaw::new("redirect.only_by_rules", what)
-                .remedy(format!("add {ACL} to forward_services and reverse_services")))
-        }
-        (Some(said), true) => RedirectSpec::parse(said).map(Some),
-    }
-}
-
-fn services(scope: u8, chain: Chain) -> Vec<String> {
-    let names: Vec<&str> = order().names(scope, chain).collect();
-    match names[..] {
-        [DEFAULT_SERVICES] => Vec::new(),
-        [] => vec![NO_SERVICE.into()],
-        _ => names.into_iter().map(Into::into).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::services::DEFAULT_SERVICES;
 use super::*;
 
 fn by_rules(services: &[&str]) -> Tenant {
