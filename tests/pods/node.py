@@ -25,6 +25,7 @@ class Node:
         self.directory = pathlib.Path(directory)
         # The namespace that is the node's own; without one, pods reach each other only: the machine's is left alone.
         # (No `ip netns exec`: in its copy of the mounts, namespaces that are made later would be missing.)
+        self.host = host
         self.inside = ("nsenter", f"--net=/run/netns/{host.name}") if host else ()
         self.daemon = Daemon(directory, inside=self.inside, program=quiverd)
         self.program = agent or tool("quiver-agent")

@@ -14,11 +14,11 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
+from two_nodes import RANGES, pair, two_nodes
 
-# Of the first node and the second: addresses of their own network each, and ranges of pods.
+# Of the first node and the second: addresses of their own network each.
 HOSTS = ("192.168.1.2", "fd00:1::2"), ("192.168.2.2", "fd00:2::2")
 ROUTERS = ("192.168.1.1", "fd00:1::1"), ("192.168.2.1", "fd00:2::1")
-RANGES = ("10.244.1.0/24", "fd00:10:244:1::/64"), ("10.244.2.0/24", "fd00:10:244:2::/64")
 HEADERS = {4: 50, 6: 70}
 
 
@@ -51,26 +51,9 @@ class World:
             pod.remove()
 
 
-@contextlib.contextmanager
 def nodes(world, *options, families=(4, 6)):
     """Both nodes with these options of the agent; their own addresses of these families."""
-    with contextlib.ExitStack() as stack:
-        both = []
-        for number, host in enumerate(world.hosts):
-            own, theirs = (",".join(a for a in HOSTS[n] if (6 if ":" in a else 4) in families) for n in (number, 1 - number))
-            given = ["--address", own, "--peer", f"{theirs}={','.join(RANGES[1 - number])}", *options]
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp"))
-            node = Node(directory, ranges=RANGES[number], host=host, options=given)
-            stack.callback(node.close)
-            both.append(node.start())
-        try:
-            yield both
-        except BaseException:
-            for node in both:
-                print(node.log()[-4000:], node.daemon.log()[-4000:], node.daemon.drops())
-            raise
-        for node in both:
-            assert node.agent.alive() and "panic" not in node.log(), node.log()
+    return two_nodes(world.hosts, [[a for a in of if (6 if ":" in a else 4) in families] for of in HOSTS], *options)
 
 
 @pytest.fixture
@@ -84,12 +67,6 @@ def world():
 def device_mtu(pod, device="eth0"):
     """What the kernel says it is."""
     return int(re.search(r" mtu (\d+)", pod.ip("link", "show", device).stdout)[1])
-
-
-def pair(both):
-    """A pod on each node, with its addresses."""
-    pods = [node.pod(role) for node, role in zip(both, "ab", strict=True)]
-    return pods, [addresses(node.add(pod)) for node, pod in zip(both, pods, strict=True)]
 
 
 @pytest.mark.parametrize("outer", [4, 6])

@@ -1,20 +1,18 @@
 """Pods of two nodes in one network, between which quiverd carries packets by a port of its own beside the host's kernel."""
 
-import contextlib
 import re
-import tempfile
 
 import pytest
 from lab import Pod
 from lab.laboratory import iperf
 from lab.process import eventually
-from node import Node, addresses, ask, network
+from node import ask, network
 from scapy.layers.inet import ICMP, IP
 from scapy.layers.l2 import ARP, Ether
+from two_nodes import RANGES, pair, two_nodes
 
-# Of the first node, the second, and somebody who is none: addresses in the one network, and ranges of pods.
+# Of the first node, the second, and somebody who is none: addresses in the one network.
 HOSTS = ("192.168.5.1", "fd00:5::1"), ("192.168.5.2", "fd00:5::2"), ("192.168.5.9", "fd00:5::9")
-RANGES = ("10.244.1.0/24", "fd00:10:244:1::/64"), ("10.244.2.0/24", "fd00:10:244:2::/64")
 TABLE = "inet", "quiver-uplink"
 MINE = '[[interface]]\nname = "mine"\naf_packet = { host_interface = "eth0" }\n'
 
@@ -51,30 +49,9 @@ class World:
             pod.remove()
 
 
-@contextlib.contextmanager
 def nodes(world, *options, first=None):
     """Both nodes, with a port on the uplink unless options say otherwise; `first` is done with a node before its agent starts."""
-    with contextlib.ExitStack() as stack:
-        both = []
-        for number, host in enumerate(world.hosts):
-            own, theirs = (",".join(HOSTS[n]) for n in (number, 1 - number))
-            given = ["--address", own, "--peer", f"{theirs}={','.join(RANGES[1 - number])}", *(options or ("--uplink", "af_packet"))]
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp"))
-            node = Node(directory, ranges=RANGES[number], host=host, options=given)
-            node.host = host
-            stack.callback(node.close)
-            node.daemon.start()
-            if first:
-                first(node)
-            both.append(node.start_agent())
-        try:
-            yield both
-        except BaseException:
-            for node in both:
-                print(node.log()[-4000:], node.daemon.log()[-4000:], node.daemon.drops(), node.host.run("nft", "list", "ruleset").stdout)
-            raise
-        for node in both:
-            assert node.agent.alive() and "panic" not in node.log(), node.log()
+    return two_nodes(world.hosts, HOSTS, *(options or ("--uplink", "af_packet")), first=first)
 
 
 @pytest.fixture
@@ -83,12 +60,6 @@ def world():
     made = World()
     yield made
     made.close()
-
-
-def pair(both):
-    """A pod on each node, with its addresses."""
-    pods = [node.pod(role) for node, role in zip(both, "ab", strict=True)]
-    return pods, [addresses(node.add(pod)) for node, pod in zip(both, pods, strict=True)]
 
 
 def hops(node):
