@@ -165,7 +165,8 @@ fn served(names: &[&str]) -> Tenant {
     Tenant { chain: [all().chain(names.iter().copied()).unwrap(); 2], ..tenant() }
 }
 
-fn bench(tier: Tier, names: &[&str]) -> Bench {
+/// The network, of a tenant with these services, ours among them.
+pub(super) fn bench(tier: Tier, names: &[&str]) -> Bench {
     let nodes =
         [crate::testing::all_nodes(), vec![JUDGE.node, USHER.node, WITNESS.node, DETOUR.node]].concat();
     furnish(Bench::with_nodes(tier, &nodes), &[served(names)])

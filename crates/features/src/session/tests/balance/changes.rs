@@ -131,6 +131,25 @@ fn told(listener: &Listener) -> Vec<(What, u64, Option<u8>)> {
     heard.iter().map(|event| (event.what, of(event.seen).0, of(event.seen).1)).collect()
 }
 
+/// What was put on its chains is the session's, not the backend's.
+#[test]
+fn a_session_that_is_given_another_backend_keeps_what_services_have_decided() {
+    let mut balancer = Balancer::new(1);
+    balancer.set("web", Some(web(vec![active(backend(1))])));
+    let names = ["usher", "l4-lifecycle", "balance"];
+    let mut bench = crate::session::tests::serving::bench(Tier::available()[0], &names);
+    publish(&mut bench, &mut balancer);
+    assert_eq!(asked(&mut bench, 40000), Ok(1));
+    balancer.set("web", Some(web(vec![in_state(1, BackendState::Draining), active(backend(2))])));
+    publish(&mut bench, &mut balancer);
+    for times in 2..5 {
+        assert_eq!(asked(&mut bench, 40000), Ok(2));
+        assert_eq!(count(&bench, "witness", "seen"), times);
+        change_something(&mut bench);
+    }
+    assert_eq!(count(&bench, "balance", "rebalanced"), 1);
+}
+
 /// Who was seen how, and how much was sent to whom, is told of each backend.
 #[test]
 fn a_session_that_is_given_another_backend_is_told_of_as_another_one() {
