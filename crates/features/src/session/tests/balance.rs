@@ -3,6 +3,7 @@
 mod changes;
 mod direct;
 mod ended;
+mod inserted;
 mod kept;
 mod vectors;
 mod workers;

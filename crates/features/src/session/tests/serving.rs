@@ -107,7 +107,7 @@ const JUDGE: Service = Service {
     ..Service::EMPTY
 };
 
-const WITNESS: Service = Service {
+pub(super) const WITNESS: Service = Service {
     node: NodeSpec {
         name: "witness",
         help: "Sees.",
@@ -165,11 +165,16 @@ fn served(names: &[&str]) -> Tenant {
     Tenant { chain: [all().chain(names.iter().copied()).unwrap(); 2], ..tenant() }
 }
 
-/// The network, of a tenant with these services, ours among them.
-pub(super) fn bench(tier: Tier, names: &[&str]) -> Bench {
+fn bench(tier: Tier, names: &[&str]) -> Bench {
     let nodes =
         [crate::testing::all_nodes(), vec![JUDGE.node, USHER.node, WITNESS.node, DETOUR.node]].concat();
     furnish(Bench::with_nodes(tier, &nodes), &[served(names)])
+}
+
+/// How many packets came to a node.
+pub(super) fn calls(bench: &Bench, name: &str) -> u64 {
+    let id = bench.plan.node(name).unwrap();
+    bench.graph.counters().runtime[usize::from(id)].packets.get()
 }
 
 const EVERYTHING: &[&str] = &["witness", "judge", "l4-lifecycle"];
@@ -280,10 +285,6 @@ fn what_services_have_decided_outlives_changes_of_others() {
         let mut bench = bench(tier, names);
         pass(&mut bench, text, "udp");
         pass(&mut bench, text, "another udp");
-        let calls = |bench: &Bench, name: &str| {
-            let id = bench.plan.node(name).unwrap();
-            bench.graph.counters().runtime[usize::from(id)].packets.get()
-        };
         let came = calls(&bench, "usher");
         for times in 2..5 {
             change_something(&mut bench);
@@ -346,15 +347,11 @@ fn a_session_s_packets_may_be_dropped_for_good_and_its_tenant_s_change_decides_a
             [("judge for-good".to_string(), 8)].into(),
             "also those of the same vector"
         );
-        let calls = |bench: &Bench| {
-            let id = bench.plan.node("judge").unwrap();
-            bench.graph.counters().runtime[usize::from(id)].packets.get()
-        };
-        let before = calls(&bench);
+        let before = calls(&bench, "judge");
         dropped(&mut bench, text, "udp", "judge for-good");
         dropped(&mut bench, text, "udp answer", "judge for-good");
         dropped(&mut bench, text, "error of a router", "judge for-good");
-        assert_eq!(calls(&bench), before, "they don't come to the service any more");
+        assert_eq!(calls(&bench, "judge"), before, "they don't come to the service any more");
         // No round in between: the next packet is treated as the tenant says now.
         set_tenants(&mut bench, &[served(&["l4-lifecycle", "witness"])]);
         pass(&mut bench, text, "udp");

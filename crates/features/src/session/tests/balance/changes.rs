@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 const VIP: &str = "10.96.0.1";
 
-fn backend(host: u8) -> Endpoint {
+pub(super) fn backend(host: u8) -> Endpoint {
     at(&format!("10.2.0.{host}"), 8080)
 }
 
-fn in_state(host: u8, state: BackendState) -> BackendConfig {
+pub(super) fn in_state(host: u8, state: BackendState) -> BackendConfig {
     BackendConfig { state, ..active(backend(host)) }
 }
 
-fn web(backends: Vec<BackendConfig>) -> VipConfig {
+pub(super) fn web(backends: Vec<BackendConfig>) -> VipConfig {
     vip(IpProtocol::UDP, at(VIP, 80), backends)
 }
 
@@ -35,7 +35,7 @@ fn question(client: u32, port: u16) -> Vec<u8> {
 const CLIENT: u32 = 0x0a00_0202;
 
 /// Who gets a datagram; nobody: dropped, for that reason.
-fn asked(bench: &mut Bench, port: u16) -> Result<u8, String> {
+pub(super) fn asked(bench: &mut Bench, port: u16) -> Result<u8, String> {
     asked_by(bench, CLIENT, port)
 }
 
@@ -129,25 +129,6 @@ fn told(listener: &Listener) -> Vec<(What, u64, Option<u8>)> {
     let heard = listener.heard();
     let of = |seen: Seen| (seen.session.packets()[0], seen.translated.map(octet));
     heard.iter().map(|event| (event.what, of(event.seen).0, of(event.seen).1)).collect()
-}
-
-/// What was put on its chains is the session's, not the backend's.
-#[test]
-fn a_session_that_is_given_another_backend_keeps_what_services_have_decided() {
-    let mut balancer = Balancer::new(1);
-    balancer.set("web", Some(web(vec![active(backend(1))])));
-    let names = ["usher", "l4-lifecycle", "balance"];
-    let mut bench = crate::session::tests::serving::bench(Tier::available()[0], &names);
-    publish(&mut bench, &mut balancer);
-    assert_eq!(asked(&mut bench, 40000), Ok(1));
-    balancer.set("web", Some(web(vec![in_state(1, BackendState::Draining), active(backend(2))])));
-    publish(&mut bench, &mut balancer);
-    for times in 2..5 {
-        assert_eq!(asked(&mut bench, 40000), Ok(2));
-        assert_eq!(count(&bench, "witness", "seen"), times);
-        change_something(&mut bench);
-    }
-    assert_eq!(count(&bench, "balance", "rebalanced"), 1);
 }
 
 /// Who was seen how, and how much was sent to whom, is told of each backend.
