@@ -3,8 +3,7 @@
 import socket
 
 import pytest
-from lab.sessions import VERSIONS
-from test_sessions import only, sockets, tenant
+from lab.sessions import VERSIONS, only, sockets, tenant
 
 LISTS = """
 [[acl]]

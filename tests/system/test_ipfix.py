@@ -11,11 +11,10 @@ import time
 
 import pytest
 from lab import Laboratory, eventually, run
-from lab.sessions import VERSIONS, tap
+from lab.sessions import VERSIONS, figures, only, sessions, sockets, tap, tenant, timeouts
 from scapy.all import IP, UDP, Ether, Raw, wrpcap
 from test_parsers import PORT as TUNNELS
 from test_parsers import packet as g_pdu
-from test_sessions import figures, only, sessions, sockets, tenant, timeouts
 
 # flowEndReason and the first two bits of forwardingStatus.
 IDLE, ACTIVE, ENDED, FORCED, FORWARDED, DROPPED = "1", "2", "3", "4", "1", "2"

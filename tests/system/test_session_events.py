@@ -6,8 +6,7 @@ import signal
 import socket
 
 from lab import Process, eventually, tool
-from lab.sessions import VERSIONS
-from test_sessions import figures, only, sockets, tenant, timeouts
+from lab.sessions import VERSIONS, figures, only, sockets, tenant, timeouts
 
 # A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
 WORKERS = 2

@@ -4,8 +4,7 @@ import socket
 import struct
 import time
 
-from lab.sessions import VERSIONS
-from test_sessions import only, sockets, tenant, timeouts
+from lab.sessions import VERSIONS, only, sockets, tenant, timeouts
 
 # A tap's packets come in at one worker, and each flow is one of the two's.
 WORKERS = 2

@@ -6,9 +6,8 @@ import socket
 
 import pytest
 from lab import eventually
-from lab.sessions import VERSIONS
+from lab.sessions import VERSIONS, only, sessions, tenant, timeouts
 from test_ipfix import exporting  # noqa: F401 (a fixture)
-from test_sessions import only, sessions, tenant, timeouts
 
 WORKERS = 2
 

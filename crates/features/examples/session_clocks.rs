@@ -344,8 +344,8 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32, occupancy: &
             all.generation += 1;
             all.per_worker = 16_000_000;
             all.set(1, Some(tenant));
-            all.set_place(1, Place { tenant: 1, context: 0, parser: 0 });
-            all.set_place(2, Place { tenant: 0, context: 0, parser: 0 });
+            all.set_place(1, Place { tenant: 1, ..Place::default() });
+            all.set_place(2, Place { tenant: 0, ..Place::default() });
         });
     });
 }

@@ -291,18 +291,18 @@ func TestSettingsThatAgentsFollowDontReplacePods(t *testing.T) {
 	template := func(agent map[string]any) core.PodTemplateSpec {
 		return daemons(t, render(t, map[string]any{"agent": agent})).Spec.Template
 	}
-	live := map[string]any{"natOutgoing": "ipv4", "keepSessions": true, "memifFallback": "drop", "allowedSourcePrefixes": []any{"172.16.0.0/16", "fd01::7"}, "maxSessions": 268435456, "maxSessionsPerSource": 16777215, "sessionServices": []any{"tcp-check", "session-stats"}}
+	live := map[string]any{"natOutgoing": "ipv4", "keepSessions": true, "memifFallback": "drop", "allowedSourcePrefixes": []any{"172.16.0.0/16", "fd01::7"}, "maxSessions": 268435456, "maxSessionsPerSource": 16777215, "countedSources": "all", "sessionServices": []any{"tcp-check", "session-stats"}}
 	pod := template(map[string]any{})
 	if !reflect.DeepEqual(pod, template(live)) || reflect.DeepEqual(pod, template(map[string]any{"mtu": 1400})) {
 		t.Error("pods would be replaced, or wouldn't be where they must")
 	}
-	if got, want := fmt.Sprint(settings(t, live)), "map[allowedSourcePrefixes:[172.16.0.0/16 fd01::7] keepSessions:true maxSessions:2.68435456e+08 maxSessionsPerSource:1.6777215e+07 memifFallback:drop natOutgoing:ipv4 sessionServices:[tcp-check session-stats]]"; got != want {
+	if got, want := fmt.Sprint(settings(t, live)), "map[allowedSourcePrefixes:[172.16.0.0/16 fd01::7] countedSources:all keepSessions:true maxSessions:2.68435456e+08 maxSessionsPerSource:1.6777215e+07 memifFallback:drop natOutgoing:ipv4 sessionServices:[tcp-check session-stats]]"; got != want {
 		t.Error(got)
 	}
 	// Values of an older chart, or of somebody who has taken one away.
-	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil, "maxSessions": nil, "maxSessionsPerSource": nil, "sessionServices": nil}
+	without := map[string]any{"natOutgoing": nil, "keepSessions": nil, "memifFallback": nil, "allowedSourcePrefixes": nil, "maxSessions": nil, "maxSessionsPerSource": nil, "countedSources": nil, "sessionServices": nil}
 	for _, agent := range []map[string]any{{}, without} {
-		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] keepSessions:false maxSessions:1e+06 maxSessionsPerSource:0 memifFallback:eth0 natOutgoing:both sessionServices:[]]"; got != want {
+		if got, want := fmt.Sprint(settings(t, agent)), "map[allowedSourcePrefixes:[] countedSources:pods keepSessions:false maxSessions:1e+06 maxSessionsPerSource:0 memifFallback:eth0 natOutgoing:both sessionServices:[]]"; got != want {
 			t.Error(got)
 		}
 	}
@@ -358,7 +358,7 @@ func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 			t.Errorf("%v: %v", agent, err)
 		}
 	}
-	for key, value := range map[string]string{"natOutgoing": "v4", "memifFallback": "tun"} {
+	for key, value := range map[string]string{"natOutgoing": "v4", "memifFallback": "tun", "countedSources": "nodes"} {
 		if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{key: value}}); err == nil || !strings.Contains(err.Error(), "agent."+key+": "+value) {
 			t.Errorf("%v", err)
 		}

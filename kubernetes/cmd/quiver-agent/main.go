@@ -103,7 +103,8 @@ func main() {
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
 	flag.BoolVar(&o.keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
 	flag.Func("max-sessions", "sessions of pods, and of whoever speaks with them, on this node at most: `number`, 1 to 268435456 (default 1000000)", o.sessions.SetMax)
-	flag.Func("max-sessions-per-source", "how many of them one address, of a pod, a node or another, may have begun: `number`, 1 to 16777215; 0: all (default 0: a node's processes and kubelet's probes share one address, and so may all clients that come in at another node)", o.sessions.SetMaxOfSource)
+	flag.Func("max-sessions-per-source", "how many of them one pod of this node may have begun: `number`, 1 to 16777215; 0: all (default 0)", o.sessions.SetMaxOfSource)
+	flag.Func("counted-sources", "whose they count: `pods` of this node (default), or all addresses (a node's processes and kubelet's probes share one, and so may all clients that come in at another node)", o.sessions.SetSources)
 	flag.Func("session-services", "`services` that they pass besides, of: "+strings.Join(dataplane.SessionServices, ",")+" (default: none)", func(text string) error {
 		return o.sessions.SetServices(strings.Split(text, ","))
 	})
@@ -117,7 +118,7 @@ func main() {
 	})
 	o.outgoing = host.Families{V4: true, V6: true}
 	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
-	flag.StringVar(&o.live, "settings", "", "`file` that is followed while the agent runs: YAML of natOutgoing, keepSessions, maxSessions, maxSessionsPerSource, sessionServices, memifFallback and allowedSourcePrefixes, each instead of its flag (empty: none)")
+	flag.StringVar(&o.live, "settings", "", "`file` that is followed while the agent runs: YAML of natOutgoing, keepSessions, maxSessions, maxSessionsPerSource, countedSources, sessionServices, memifFallback and allowedSourcePrefixes, each instead of its flag (empty: none)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")

@@ -24,16 +24,22 @@ func (f *Found) Ours() []*quiver.ObjectRef {
 	return append(append([]*quiver.ObjectRef(nil), f.Pods...), f.Node...)
 }
 
+// isPods tells whether the agent calls an interface of a pod so.
+func isPods(device string) bool {
+	its := device == gateway || device == uplink || device == underlay || leadsToNodes(device)
+	return strings.HasPrefix(device, ours) && !its
+}
+
 // sort tells whose objects are. The agent's are interfaces and tenants with names of a certain form, what leads through them, and routes without
 // a next hop for the ranges that the host is told to reach through quiverd.
 func sort(all *quiver.Config) *Found {
 	pods, node, others := &quiver.Config{}, &quiver.Config{}, &quiver.Config{}
 	whose := func(device string) *quiver.Config {
 		switch {
-		case device == gateway || device == uplink || device == underlay || leadsToNodes(device):
-			return node
-		case strings.HasPrefix(device, ours):
+		case isPods(device):
 			return pods
+		case strings.HasPrefix(device, ours):
+			return node
 		}
 		return others
 	}

@@ -23,9 +23,11 @@ var SessionServices = []string{"tcp-check", "session-stats"}
 type Sessions struct {
 	// Max is how many there may be on a node; 0: as many as by default.
 	Max uint32
-	// MaxOfSource is how many of them one address may have begun; 0: all. One address may be that of many: of all processes of a node, kubelet among
-	// them, or of all clients that come in at another node.
+	// MaxOfSource is how many of them one address may have begun; 0: all.
 	MaxOfSource uint32
+	// AllSources has those of all addresses counted, not only of the node's own pods. One may be that of many: of all processes of a node, kubelet among
+	// them, or of all clients that come in at another node.
+	AllSources bool
 	// Services that they pass, of SessionServices.
 	Services []string
 }
@@ -40,6 +42,15 @@ func (s *Sessions) SetMax(text string) (err error) {
 func (s *Sessions) SetMaxOfSource(text string) (err error) {
 	s.MaxOfSource, err = number(text, 0, MostSessionsOfSource)
 	return err
+}
+
+// SetSources reads whose are counted.
+func (s *Sessions) SetSources(text string) error {
+	if text != "pods" && text != "all" {
+		return fmt.Errorf("%q: take pods or all", text)
+	}
+	s.AllSources = text == "all"
+	return nil
 }
 
 // SetServices says which they pass.
@@ -80,14 +91,23 @@ func (s *Sessions) most() (all, ofSource uint32) {
 // String is for logs.
 func (s Sessions) String() string {
 	all, ofSource := s.most()
-	return fmt.Sprintf("%d, of one source %d, by %s", all, ofSource, s.Services)
+	source := "pod"
+	if s.AllSources {
+		source = "source"
+	}
+	return fmt.Sprintf("%d, of one %s %d, by %s", all, source, ofSource, s.Services)
 }
 
 // limit tells the tenant how many there may be.
 func (s *Sessions) limit(tenant *quiver.Tenant) {
 	tenant.MaxSessions, tenant.MaxSessionsPerSource = s.most()
-	if tenant.MaxSessionsPerSource > 0 {
-		// Pods of a node share their link's prefix, and each has an address of its own.
-		tenant.SourceIpv6PrefixLength = 128
+	if tenant.MaxSessionsPerSource == 0 {
+		return
+	}
+	// Pods of a node share their link's prefix, and each has an address of its own.
+	tenant.SourceIpv6PrefixLength = 128
+	if !s.AllSources {
+		// Pods of other nodes are counted there.
+		tenant.SourceExemptInterfaces = slices.DeleteFunc(slices.Clone(tenant.Interfaces), isPods)
 	}
 }

@@ -40,9 +40,9 @@ func Tenant(interfaces []string, vips, policies, keep bool, sessions Sessions) *
 		tenant.Untracked = quiver.UntrackedAction_UNTRACKED_ACTION_PASS
 		tenant.KeepSessions = keep
 	}
+	slices.Sort(interfaces)
 	sessions.limit(tenant)
 	chain = append(chain, sessions.Services...)
-	slices.Sort(interfaces)
 	tenant.ForwardServices, tenant.ReverseServices = chain, chain
 	return &quiver.Config{Tenants: []*quiver.Tenant{tenant}}
 }

@@ -48,6 +48,13 @@ var keys = map[string]func(s *Settings, value []byte) error{
 	},
 	"maxSessions":          func(s *Settings, value []byte) error { return s.Sessions.SetMax(string(value)) },
 	"maxSessionsPerSource": func(s *Settings, value []byte) error { return s.Sessions.SetMaxOfSource(string(value)) },
+	"countedSources": func(s *Settings, value []byte) error {
+		var word string
+		if err := json.Unmarshal(value, &word); err != nil {
+			return fmt.Errorf("%s: take pods or all", value)
+		}
+		return s.Sessions.SetSources(word)
+	},
 	"sessionServices": func(s *Settings, value []byte) error {
 		var names []string
 		if err := json.Unmarshal(value, &names); err != nil {

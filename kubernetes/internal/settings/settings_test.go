@@ -40,9 +40,11 @@ func TestSettingsAreReadAndFaultsNameTheirKey(t *testing.T) {
 		{"maxSessions: many", "", `maxSessions: "many": take 1 to`},
 		{"maxSessions: null", "", "maxSessions: null: take 1 to"},
 		{"maxSessionsPerSource: -1", "", "maxSessionsPerSource: -1: take 0 to 16777215"},
+		{"countedSources: nodes", "", `countedSources: "nodes": take pods or all`},
+		{"countedSources: [all]", "", `countedSources: ["all"]: take pods or all`},
 		{"sessionServices: tcp-check", "", `sessionServices: "tcp-check": take a list`},
 		{"sessionServices: [tcp-check, nat]", "", `sessionServices: service "nat": take some of tcp-check, session-stats`},
-		{"natOutgoin: none", "", "natOutgoin isn't known: take allowedSourcePrefixes, keepSessions, maxSessions, maxSessionsPerSource, memifFallback, natOutgoing, sessionServices"},
+		{"natOutgoin: none", "", "natOutgoin isn't known: take allowedSourcePrefixes, countedSources, keepSessions, maxSessions, maxSessionsPerSource, memifFallback, natOutgoing, sessionServices"},
 		{"natOutgoing: none\nnatOutgoing: both", "", `no keys with values: yaml: unmarshal errors:`},
 		{"- natOutgoing", "", "no keys with values: "},
 		{"{", "", "no keys with values: "},
@@ -60,11 +62,13 @@ func TestSettingsAreReadAndFaultsNameTheirKey(t *testing.T) {
 func TestLimitsOfSessionsAreRead(t *testing.T) {
 	otherwise := Settings{Sessions: dataplane.Sessions{Max: 4000, MaxOfSource: 9, Services: []string{"tcp-check"}}}
 	for text, want := range map[string]string{
-		"":                        "4000, of one source 9, by [tcp-check]",
-		"maxSessions: 268435456":  "268435456, of one source 9, by [tcp-check]",
-		"maxSessionsPerSource: 0": "4000, of one source 0, by [tcp-check]",
-		"maxSessionsPerSource: 16777215\nsessionServices: [session-stats, tcp-check]": "4000, of one source 16777215, by [session-stats tcp-check]",
-		"sessionServices: []": "4000, of one source 9, by []",
+		"":                        "4000, of one pod 9, by [tcp-check]",
+		"maxSessions: 268435456":  "268435456, of one pod 9, by [tcp-check]",
+		"maxSessionsPerSource: 0": "4000, of one pod 0, by [tcp-check]",
+		"maxSessionsPerSource: 16777215\nsessionServices: [session-stats, tcp-check]": "4000, of one pod 16777215, by [session-stats tcp-check]",
+		"countedSources: all":  "4000, of one source 9, by [tcp-check]",
+		"countedSources: pods": "4000, of one pod 9, by [tcp-check]",
+		"sessionServices: []":  "4000, of one pod 9, by []",
 	} {
 		if read, err := Parse([]byte(text), otherwise); err != nil || read.Sessions.String() != want {
 			t.Errorf("%q: %s, %v", text, read.Sessions, err)
@@ -73,7 +77,7 @@ func TestLimitsOfSessionsAreRead(t *testing.T) {
 	if otherwise.Sessions.MaxOfSource != 9 {
 		t.Error("what is otherwise has changed")
 	}
-	if read, err := Parse([]byte("maxSessions: 2000"), Settings{}); err != nil || read.Sessions.String() != "2000, of one source 0, by []" {
+	if read, err := Parse([]byte("maxSessions: 2000"), Settings{}); err != nil || read.Sessions.String() != "2000, of one pod 0, by []" {
 		t.Errorf("%s, %v", read.Sessions, err)
 	}
 }

@@ -99,11 +99,12 @@ fn scope(tenant: &TenantState) -> &str {
     if tenant.scope == "default" { "" } else { &tenant.scope }
 }
 
-/// What one source may have of its sessions, if that is said.
+/// What one source may have of its sessions, if that is said, and where they don't count: "2000, any at host".
 fn per_source(tenant: &TenantState) -> String {
-    match tenant.max_sessions_per_source {
-        0 => String::new(),
-        most => most.to_string(),
+    match (tenant.max_sessions_per_source, &*tenant.source_exempt_interfaces) {
+        (0, _) => String::new(),
+        (most, []) => most.to_string(),
+        (most, exempt) => format!("{most}, any at {}", exempt.join(" ")),
     }
 }
 

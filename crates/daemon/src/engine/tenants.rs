@@ -163,14 +163,20 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             tenants.engines.add((tenant.index, spec.context), redirect);
         }
         tenants.set(tenant.index, Some(compiled));
-        let (context, parser) = (spec.context, spec.parser_number());
-        for index in spec.outside_interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
+        for name in spec.all_interfaces() {
+            let Some(index) = inventory.registry.index(name) else { continue };
             // One tenant's outside may be another's inside.
-            let tenant = tenants.place(index).map_or(0, |place| place.tenant);
-            tenants.set_place(index, Place { tenant, context, parser });
-        }
-        for index in spec.interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
-            tenants.set_place(index, Place { tenant: tenant.index, context, parser });
+            let before = tenants.place(index).unwrap_or_default();
+            let is_inside = spec.interfaces.contains(name);
+            tenants.set_place(
+                index,
+                Place {
+                    tenant: if is_inside { tenant.index } else { before.tenant },
+                    context: spec.context,
+                    parser: spec.parser_number(),
+                    uncounted: before.uncounted || spec.uncounted.contains(name),
+                },
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 //! come at any time, and nobody is asked again then.
 //!
 //! A source's sessions are shared out among workers by hash, and the count is of all of them together: words that workers share and never wait for. One is found by a keyed hash of the source, of which 40 bits and more have to agree, and goes with
-//! the last of its sessions. Nothing of this is done for a packet, nor where a tenant has no such limit.
+//! the last of its sessions. Nothing of this is done for a packet, nor where a tenant has no such limit, nor where sessions begin of which [no source has any](super::tenants::Place::uncounted).
 
 use super::entry::{Room, Session, State};
 use super::parser;
@@ -182,6 +182,14 @@ impl Sources {
     }
 }
 
+impl Tenants {
+    /// What one source may have of a tenant's sessions, where those of that key count that have begun at an interface.
+    pub(super) fn source_limit(&self, tenant: &Tenant, key: &Key, begun: IfIndex) -> Option<SourceLimit> {
+        let counts = || !key.is_parsed() && self.place(begun).is_none_or(|place| !place.uncounted);
+        tenant.source_limit.filter(|_| counts())
+    }
+}
+
 /// Whether a session counts at its source.
 fn counts(session: &Session) -> bool {
     session.room() != Room::Blocked && session.state != State::TimeWait
@@ -202,7 +210,7 @@ impl Sessions {
         evicted: &mut Evicted,
     ) -> Result<(u32, bool), NoRoom> {
         let (key, _, from_high) = flow;
-        let Some(limit) = tenant.source_limit.filter(|_| !key.is_parsed()) else {
+        let Some(limit) = tenants.source_limit(tenant, &key, at.1) else {
             return self.begin(tenants, at, tenant, flow, now, evicted);
         };
         let sources = &tenant.occupancy.sources;
@@ -226,19 +234,23 @@ impl Sessions {
 
     /// Whose source a session that is there is, and what its tenant says of sources; `None` where it says nothing.
     fn source(&mut self, tenants: &Tenants, index: u32) -> Option<(u16, Source, SourceLimit)> {
-        let (_, key, session) = self.table.visit(index)?;
+        let (handle, key, session) = self.table.visit(index)?;
         let (number, is_high) = (session.tenant, session.initiator_is_high());
-        let limit = tenants.get(number)?.source_limit.filter(|_| !key.is_parsed())?;
+        let begun = self.begun.get(handle).copied().unwrap_or_default();
+        let limit = tenants.source_limit(tenants.get(number)?, &key, begun)?;
         let part = self.parts.get(usize::from(number))?;
         Some((number, part.occupancy.sources.of(&key, is_high, &limit), limit))
     }
 
-    /// A session that is there counts at its initiator from now on, whether that has as many as it may or not: so do all that were there when their tenant was given a limit.
+    /// A session that is there counts at its initiator from now on, whether that has as many as it may or not: so do all that were there when their tenant was given a limit. Or it doesn't any
+    /// more, as its tenant says now.
     pub(super) fn count_source(&mut self, tenants: &Tenants, index: u32) {
-        if self.table.get(index).is_some_and(counts)
-            && let Some((number, source, _)) = self.source(tenants, index)
-        {
-            self.put_source(index, number, source, MOST);
+        match self.source(tenants, index) {
+            Some((number, source, _)) if self.table.get(index).is_some_and(counts) => {
+                self.put_source(index, number, source, MOST);
+            }
+            Some(_) => {}
+            None => self.leave_source(index),
         }
     }
 

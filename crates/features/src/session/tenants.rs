@@ -196,6 +196,8 @@ pub struct Place {
     pub context: u16,
     /// Number of the parser that finds them; 0: none.
     pub parser: u8,
+    /// Those that begin here count at [no source](SourceLimit): many are behind it.
+    pub uncounted: bool,
 }
 
 /// All tenants, by number, and whose packets each interface's are.

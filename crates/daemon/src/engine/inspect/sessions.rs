@@ -68,6 +68,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             reverse_packets: traffic.packets[1],
             reverse_bytes: traffic.bytes[1],
             max_sessions_per_source: spec.max_per_source,
+            source_exempt_interfaces: spec.uncounted.iter().map(ToString::to_string).collect(),
             source_ipv6_prefix_length: spec.source_prefix.into(),
         }
     });

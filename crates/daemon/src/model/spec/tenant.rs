@@ -58,6 +58,8 @@ pub struct TenantSpec {
     pub max_per_source: u32,
     /// Bits of an IPv6 address by which sources differ.
     pub source_prefix: u8,
+    /// Those of its interfaces where sessions begin that count at no source, ordered.
+    pub uncounted: Vec<Name>,
     /// Whether SYNs are dropped when they are seen first, while there is no place for a session.
     pub early_syn_drop: bool,
     /// Whether packets that can have no session are dropped where `slow_path` doesn't say otherwise.
@@ -101,6 +103,7 @@ impl TenantSpec {
             max_new_per_second: other.max_new_per_second,
             max_per_source: other.max_per_source,
             source_prefix: other.source_prefix,
+            uncounted: other.uncounted.clone(),
             early_syn_drop: other.early_syn_drop,
             classes: other.classes.clone(),
             ..self.clone()
@@ -178,6 +181,7 @@ impl TenantSpec {
                 0,
             )?,
             source_prefix: source_prefix(tenant)?,
+            uncounted: uncounted(tenant)?,
             early_syn_drop: early_syn_drop(tenant.early_syn_drop, slow_path)?,
             drop_untracked,
             slow_path,
@@ -219,6 +223,7 @@ impl TenantSpec {
                 DEFAULT_SOURCE_PREFIX => 0,
                 length => length,
             },
+            source_exempt_interfaces: text(&self.uncounted),
             early_syn_drop: self.early_syn_drop,
             untracked: untracked.into(),
             slow_path: slow_path::to_api(self.slow_path, default_slow_path(self.drop_untracked, on)),
@@ -265,6 +270,7 @@ impl TenantSpec {
         let mut tenant = self.clone();
         tenant.interfaces.retain(&kept);
         tenant.outside_interfaces.retain(&kept);
+        tenant.uncounted.retain(&kept);
         tenant
     }
 
@@ -356,6 +362,22 @@ fn source_prefix(tenant: &Tenant) -> Result<u8, Flaw> {
             .remedy("add max_sessions_per_source, or leave it out"));
     }
     Ok(fields::number(field, said, 1..=128, DEFAULT_SOURCE_PREFIX)? as u8)
+}
+
+/// Interfaces whose sessions count at no source: some of its own, where it or a class of its counts any.
+fn uncounted(tenant: &Tenant) -> Result<Vec<Name>, Flaw> {
+    let (field, said) = ("source_exempt_interfaces", &tenant.source_exempt_interfaces);
+    if !said.is_empty() && tenant.max_sessions_per_source == 0 && tenant.classes.is_empty() {
+        return Err(Flaw::new(field, "says what max_sessions_per_source doesn't count, which isn't there")
+            .remedy("add max_sessions_per_source, or leave it out"));
+    }
+    let is_its =
+        |name: &String| [&tenant.interfaces, &tenant.outside_interfaces].iter().any(|its| its.contains(name));
+    match said.iter().find(|name| !is_its(name)) {
+        Some(other) => Err(Flaw::new(field, format!("{other} is none of its interfaces"))
+            .remedy("name one of interfaces or outside_interfaces, or leave it out")),
+        None => names(field, said),
+    }
 }
 
 /// Whether SYNs are dropped when they are seen first: not where what has no room passes.

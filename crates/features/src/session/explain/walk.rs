@@ -10,6 +10,7 @@ use super::super::parser::{Parsed, by_number};
 use super::super::services::Chain;
 use super::super::sessions::Sessions;
 use super::super::slow_path::{Case, SlowAction};
+use super::super::sources::SourceLimit;
 use super::super::tenants::{Tenant, Tenants};
 use super::super::tuple::begins_connection;
 use super::{Explained, Imagined, Known, Meeting, Meets, Object, Outcome, Step};
@@ -106,7 +107,8 @@ impl Sessions {
             found: of_session(&found, tenant, packet),
         });
         if found.is_none() {
-            self.of_source(tenant, (&key, from_high), node, to)?;
+            let limit = tenants.source_limit(tenant, &key, packet.interface);
+            self.of_source((tenant, limit), (&key, from_high), node, to)?;
         }
         let (chain, direction) = match &found {
             Some(found) => {
@@ -154,12 +156,18 @@ impl Sessions {
     /// What its source has already, where a session begins with it.
     fn of_source(
         &self,
-        tenant: &Tenant,
+        (tenant, limit): (&Tenant, Option<SourceLimit>),
         (key, from_high): (&Key, bool),
         node: &'static str,
         to: &mut Explained,
     ) -> Result<(), Outcome> {
-        let Some(limit) = tenant.source_limit.filter(|_| !key.is_parsed()) else { return Ok(()) };
+        let Some(limit) = limit else {
+            if tenant.source_limit.is_some() && !key.is_parsed() {
+                let found = "its source isn't counted: many are behind this interface".into();
+                to.steps.push(Step { node, object: to.tenant.map(Object::Tenant), found });
+            }
+            return Ok(());
+        };
         let sources = &tenant.occupancy.sources;
         let there = sources.sessions(sources.of(key, from_high, &limit));
         let drops = tenant.slow_path.drops(Case::Overflow);

@@ -138,7 +138,7 @@ fn a_process_s_own_services_are_numbered_alike_everywhere() {
         let mut bench = furnish(Bench::new(tier), &[quic, red]);
         let key = bench.key::<Tenants>();
         bench.publish(|draft| {
-            draft.change(key, |all| all.set_place(3, Place { tenant: 2, context: 0, parser: 0 }));
+            draft.change(key, |all| all.set_place(3, Place { tenant: 2, ..Place::default() }));
         });
         // Each vector has packets of both scopes: the first one's, and those of a session that the other has begun.
         pass(&mut bench, text, "udp answer");

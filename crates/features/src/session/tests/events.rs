@@ -136,7 +136,7 @@ fn sessions_that_are_ended_from_outside_say_by_what() {
             draft.change(key, |all| {
                 all.generation += 1;
                 all.set(2, Some(other));
-                all.set_place(2, Place { tenant: 2, context: 0, parser: 0 });
+                all.set_place(2, Place { tenant: 2, ..Place::default() });
             });
         });
         wait(&mut bench, 1);

@@ -40,7 +40,7 @@ fn both_sides_begin_where_both_are_the_tenant_s() {
         bench.publish(|draft| {
             draft.change(key, |all| {
                 all.generation += 1;
-                all.set_place(3, Place { tenant: 1, context: 0, parser: 0 });
+                all.set_place(3, Place { tenant: 1, ..Place::default() });
             });
         });
         pass(&mut bench, text, "esp");

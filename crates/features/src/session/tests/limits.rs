@@ -148,7 +148,7 @@ fn a_full_table_looks_for_who_has_something_to_give() {
         bench.publish(|draft| {
             draft.change(key, |all| {
                 all.per_worker = 1;
-                all.set_place(2, Place { tenant: 2, context: 0, parser: 0 });
+                all.set_place(2, Place { tenant: 2, ..Place::default() });
             });
         });
         sessions(&mut bench).crowd = 2;
@@ -160,7 +160,7 @@ fn a_full_table_looks_for_who_has_something_to_give() {
 /// Interface 2 is that tenant's from now on; sessions that there are stay whose they are.
 fn begin_as(bench: &mut Bench, tenant: u16) {
     let key = bench.key::<Tenants>();
-    bench.publish(|draft| draft.change(key, |all| all.set_place(2, Place { tenant, context: 0, parser: 0 })));
+    bench.publish(|draft| draft.change(key, |all| all.set_place(2, Place { tenant, ..Place::default() })));
 }
 
 /// How many sessions each of two tenants has.

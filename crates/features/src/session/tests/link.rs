@@ -41,7 +41,7 @@ fn neighbour_discovery_is_never_a_tenant_s() {
         bench.chain("ip6-unicast", 2, &["ip6-session-input"], "ip6-lookup");
         set_tenants(bench, &[Tenant { slow_path: STRICT, ..tenant() }]);
         let key = bench.key::<Tenants>();
-        let place = Place { tenant: 1, context: 0, parser: 0 };
+        let place = Place { tenant: 1, ..Place::default() };
         bench.publish(|draft| draft.change(key, |all| all.set_place(1, place)));
     });
 }

@@ -92,7 +92,7 @@ fn set_tenants(bench: &mut Bench, tenants: &[Tenant]) {
             (1..16).for_each(|number| all.set(number, changed(number.into())));
             let owner = u16::from(!tenants.is_empty());
             (1..=6).for_each(|at| {
-                all.set_place(at, Place { tenant: if at == 2 { owner } else { 0 }, context: 0, parser: 0 })
+                all.set_place(at, Place { tenant: if at == 2 { owner } else { 0 }, ..Place::default() })
             });
         });
     });

@@ -27,7 +27,7 @@ fn network(tier: Tier) -> (Bench, [Tenant; 2]) {
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
         draft.change(key, |all| {
-            all.set_place(3, Place { tenant: 2, context: 0, parser: 0 });
+            all.set_place(3, Place { tenant: 2, ..Place::default() });
             for (number, tenant) in (1..).zip(&tenants) {
                 all.engines.add((number, 0), tenant.redirect.as_ref().unwrap());
             }

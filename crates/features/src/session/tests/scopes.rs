@@ -99,7 +99,7 @@ fn two(bench: &mut Bench, here: &[&str], there: &[&str]) {
     set_tenants(bench, &[own, other]);
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
-        draft.change(key, |all| all.set_place(3, Place { tenant: 2, context: 7, parser: 0 }))
+        draft.change(key, |all| all.set_place(3, Place { tenant: 2, context: 7, ..Place::default() }))
     });
 }
 
@@ -168,7 +168,7 @@ fn packets_of_both_scopes_go_apart_from_one_vector() {
             &["tcp-check", "session-stats", "field-gate", "wide"],
         );
         let key = bench.key::<Tenants>();
-        let place = Place { tenant: 2, context: 0, parser: 0 };
+        let place = Place { tenant: 2, ..Place::default() };
         bench.publish(|draft| draft.change(key, |all| all.set_place(3, place)));
         pass(&mut bench, text, "udp answer");
         assert_eq!(seen_by(&bench), [0, 0, 1, 1]);
@@ -259,7 +259,7 @@ fn a_session_s_number_may_be_another_scope_s_before_its_packet_has_gone_on() {
                 bench.publish(|draft| {
                     draft.change(key, |all| {
                         all.per_worker = 1;
-                        all.set_place(3, Place { tenant: 2, context: 0, parser: 0 });
+                        all.set_place(3, Place { tenant: 2, ..Place::default() });
                     });
                 });
                 bench

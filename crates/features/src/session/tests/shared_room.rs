@@ -97,7 +97,7 @@ fn who_has_many_tenants_finds_whose_place_it_owes() {
         bench.publish(|draft| {
             draft.change(key, |all| {
                 all.set(200, Some(shared.clone()));
-                all.set_place(2, Place { tenant: 200, context: 0, parser: 0 });
+                all.set_place(2, Place { tenant: 200, ..Place::default() });
             });
         });
     }

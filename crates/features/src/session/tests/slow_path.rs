@@ -85,7 +85,7 @@ fn fragments_from_outside_are_their_sessions_tenants() {
             let key = bench.key::<Tenants>();
             // What comes from A begins nothing any more: sessions that are there are found.
             bench.publish(|draft| {
-                draft.change(key, |all| all.set_place(2, Place { tenant: 0, context: 0, parser: 0 }));
+                draft.change(key, |all| all.set_place(2, Place { tenant: 0, ..Place::default() }));
             });
         };
         let mut bench = bench(tier, &[with(Case::Fragments, SlowAction::Drop)]);
@@ -150,7 +150,7 @@ fn fragments_of_an_interface_that_is_anothers_outside_are_handled_first() {
             let key = bench.key::<Tenants>();
             bench.publish(|draft| {
                 // The first one's outside is the other's inside.
-                draft.change(key, |all| all.set_place(3, Place { tenant: 2, context: 0, parser: 0 }));
+                draft.change(key, |all| all.set_place(3, Place { tenant: 2, ..Place::default() }));
             });
             pass(&mut bench, text, "udp");
             for frame in &both {

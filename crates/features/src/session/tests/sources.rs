@@ -187,6 +187,39 @@ fn a_limit_that_changes_holds_for_what_begins_from_then_on() {
     });
 }
 
+/// Where many are behind one address, nobody's sessions count, of classes neither; those that are there follow what is said.
+#[test]
+fn what_begins_where_many_are_behind_one_address_counts_at_none() {
+    everywhere(|tier, text, node| {
+        let shared = limited(1);
+        let mut bench = bench(tier, std::slice::from_ref(&shared));
+        let key = bench.key::<Tenants>();
+        let uncounted = |bench: &mut Bench, uncounted| {
+            bench.publish(|draft| {
+                draft.change(key, |all| {
+                    all.generation += 1;
+                    all.set_place(2, Place { uncounted, ..all.place(2).unwrap() });
+                });
+            });
+            bench.round();
+        };
+        answered(&mut bench, text, &["udp"]);
+        uncounted(&mut bench, true);
+        assert_eq!(of_a(&bench, &shared, text), 0);
+        let said = meets(&mut bench, text, "another udp").steps;
+        assert!(said.iter().any(|step| step.found.contains("isn't counted")), "{said:?}");
+        pass(&mut bench, text, "another udp");
+        answered(&mut bench, text, &["echo"]);
+        assert_eq!((seen(&mut bench).len(), of_a(&bench, &shared, text)), (3, 0));
+        uncounted(&mut bench, false);
+        assert_eq!(of_a(&bench, &shared, text), 3);
+        dropped(&mut bench, text, "a third udp", &format!("{node} source-quota"));
+        uncounted(&mut bench, true);
+        wait(&mut bench, 121);
+        assert_eq!((seen(&mut bench).len(), of_a(&bench, &shared, text)), (0, 0));
+    });
+}
+
 /// Of two tenants, and of one that has the number of another, each has its own figures.
 #[test]
 fn a_source_s_sessions_are_of_each_tenant_for_itself() {
@@ -195,7 +228,7 @@ fn a_source_s_sessions_are_of_each_tenant_for_itself() {
         let mut bench = bench(tier, &[red.clone(), blue.clone()]);
         let key = bench.key::<Tenants>();
         answered(&mut bench, text, &["udp"]);
-        let place = Place { tenant: 2, context: 0, parser: 0 };
+        let place = Place { tenant: 2, ..Place::default() };
         bench.publish(|draft| draft.change(key, |all| all.set_place(2, place)));
         answered(&mut bench, text, &["echo"]);
         dropped(&mut bench, text, "another udp", &format!("{node} source-quota"));

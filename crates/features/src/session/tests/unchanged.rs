@@ -14,7 +14,7 @@ fn all_interfaces(bench: &mut Bench) {
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
         draft.change(key, |all| {
-            (1..=6).for_each(|at| all.set_place(at, Place { tenant: 1, context: 0, parser: 0 }))
+            (1..=6).for_each(|at| all.set_place(at, Place { tenant: 1, ..Place::default() }))
         });
     });
 }

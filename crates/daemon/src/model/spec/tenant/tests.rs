@@ -66,6 +66,17 @@ fn the_canonical_form_is_what_differs_from_the_defaults() {
         },
         Tenant { max_sessions_per_source: 16_777_215, source_ipv6_prefix_length: 128, ..tenant() },
         Tenant {
+            outside_interfaces: vec!["b".into()],
+            max_sessions_per_source: 7,
+            source_exempt_interfaces: vec!["a".into(), "b".into()],
+            ..tenant()
+        },
+        Tenant {
+            source_exempt_interfaces: vec!["a".into()],
+            classes: vec![class("voice", "blue")],
+            ..tenant()
+        },
+        Tenant {
             forward_services: vec!["l4-lifecycle".into(), "nat".into()],
             reverse_services: vec!["l4-lifecycle".into(), "nat".into()],
             nat_pool: "out".into(),
@@ -155,6 +166,11 @@ fn flaws_name_their_field() {
         (
             Tenant { max_sessions_per_source: 9, source_ipv6_prefix_length: 129, ..tenant() },
             "source_ipv6_prefix_length",
+        ),
+        (Tenant { source_exempt_interfaces: vec!["a".into()], ..tenant() }, "source_exempt_interfaces"),
+        (
+            Tenant { max_sessions_per_source: 9, source_exempt_interfaces: vec!["z".into()], ..tenant() },
+            "source_exempt_interfaces",
         ),
         (Tenant { untracked: 9, ..tenant() }, "untracked"),
         (Tenant { slow_path: slow_path(|path| path.overflow = 9), ..tenant() }, "slow_path.overflow"),

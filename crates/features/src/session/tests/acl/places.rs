@@ -6,9 +6,7 @@ use super::*;
 fn between(tier: Tier, ingress: &[&str], egress: &[&str]) -> (Bench, Filters) {
     let mut bench = bench(tier, &[filtering()]);
     let key = bench.key::<Tenants>();
-    bench.publish(|draft| {
-        draft.change(key, |all| all.set_place(3, Place { tenant: 1, context: 0, parser: 0 }))
-    });
+    bench.publish(|draft| draft.change(key, |all| all.set_place(3, Place { tenant: 1, ..Place::default() })));
     let mut filters = Filters::default();
     set_acl(&mut filters, "none", Vec::new());
     set_acl(&mut filters, "dns", vec![to_port(Action::Reflect, IpProtocol::UDP, 53)]);

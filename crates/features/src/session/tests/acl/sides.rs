@@ -6,9 +6,7 @@ use super::*;
 fn both(tier: Tier, rules: Vec<RuleConfig>) -> (Bench, Filters) {
     let (mut bench, filters) = network(tier, rules);
     let key = bench.key::<Tenants>();
-    bench.publish(|draft| {
-        draft.change(key, |all| all.set_place(3, Place { tenant: 1, context: 0, parser: 0 }))
-    });
+    bench.publish(|draft| draft.change(key, |all| all.set_place(3, Place { tenant: 1, ..Place::default() })));
     (bench, filters)
 }
 
@@ -123,7 +121,7 @@ fn what_began_at_an_interface_goes_with_it() {
                     draft.change(key, |all| {
                         all.generation += 1;
                         all.set(2, Some(blue.clone()));
-                        all.set_place(2, Place { tenant: place, context: 0, parser: 0 });
+                        all.set_place(2, Place { tenant: place, ..Place::default() });
                     });
                 });
                 if place == 0 {
@@ -154,7 +152,7 @@ fn a_connection_begins_anew_with_its_initiator_s_tenant() {
         bench.publish(|draft| {
             draft.change(key, |all| {
                 all.set(2, Some(blue));
-                all.set_place(3, Place { tenant: 2, context: 0, parser: 0 });
+                all.set_place(3, Place { tenant: 2, ..Place::default() });
             });
         });
         for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "tcp fin", "tcp fin answer"] {

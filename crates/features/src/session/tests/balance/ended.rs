@@ -8,7 +8,7 @@ fn answered(tier: Tier, text: &'static str, tenant: Tenant, others: u16) -> (Ben
     let mut bench = network(tier, &mut balancer);
     set_tenants(&mut bench, &[Tenant { outside: Vec::new(), ..tenant }]);
     let key = bench.key::<Tenants>();
-    let place = Place { tenant: 1, context: 0, parser: 0 };
+    let place = Place { tenant: 1, ..Place::default() };
     bench.publish(|draft| draft.change(key, |all| all.set_place(3, place)));
     let plain = packet(if text == BALANCE4 { V4 } else { V6 }, "udp").frame;
     let ports = 14 + if text == BALANCE4 { 20 } else { 40 };

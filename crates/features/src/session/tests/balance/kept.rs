@@ -68,7 +68,9 @@ fn whose_interface_is_anothers_by_then_does_not_go_on() {
     let mut bench = network(tier, &mut simple());
     pass(&mut bench, BALANCE4, "udp");
     pass(&mut bench, BALANCE4, "udp answer");
-    for place in [Place { tenant: 2, context: 0, parser: 0 }, Place { tenant: 1, context: 7, parser: 0 }] {
+    for place in
+        [Place { tenant: 2, ..Place::default() }, Place { tenant: 1, context: 7, ..Place::default() }]
+    {
         let mut next = successor(&mut bench, tier);
         let interface = one(&mut bench).begun;
         let key = next.key::<Tenants>();

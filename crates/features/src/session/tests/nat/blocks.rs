@@ -114,7 +114,7 @@ fn who_has_no_block_of_one_pool_may_have_one_of_another() {
     let mut bench = bench(slowest(), &all);
     let key = bench.key::<Tenants>();
     bench.publish(|draft| {
-        draft.change(key, |all| all.set_place(1, Place { tenant: 2, context: 1, parser: 0 }));
+        draft.change(key, |all| all.set_place(1, Place { tenant: 2, context: 1, ..Place::default() }));
     });
     assert_eq!(sent_as(&mut bench, from_host(9, 40000)).map(|it| it.0), Ok(POOL));
     assert_eq!(sent_as(&mut bench, from_host(3, 40000)), Err("nat no-block".into()));
