@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Needs no quiverd. Each check says ok, warn or fail, what that means and what to do. Exit status 1 if a check
     /// failed.
     Doctor(DoctorArgs),
-    /// Set counters to zero, or forget traces
+    /// Set counters to zero, end sessions, or forget traces
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Clear(crate::clear::ClearArgs),
     /// Say what becomes of the rest of sessions that an engine looks into: all of them, or those that agree with everything that is said

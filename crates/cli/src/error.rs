@@ -30,6 +30,12 @@ pub enum Error {
         /// The answer.
         status: Box<Status>,
     },
+    /// quiverd has ended while something was watched.
+    #[error("{doing}: quiverd has ended; start it again (systemctl start quiverd), and watch anew")]
+    Ended {
+        /// The command.
+        doing: &'static str,
+    },
     /// A file with objects can't be used.
     #[error("{0}")]
     Input(#[from] InputError),
@@ -76,7 +82,8 @@ impl Error {
     /// The exit status that tells scripts what happened.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Unreachable { .. } => Exit::Unreachable,
+            Self::Unreachable { .. } | Self::Ended { .. } => Exit::Unreachable,
+            Self::Daemon { status, .. } if is_broken(status) => Exit::Unreachable,
             Self::Daemon { status, .. } => match status.code() {
                 Code::NotFound => Exit::NotFound,
                 Code::Aborted => Exit::Conflict,
@@ -93,10 +100,16 @@ impl Error {
     }
 }
 
+/// Whether it isn't quiverd that says so: the connection to it has gone.
+fn is_broken(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
+}
+
 /// What quiverd said, with a remedy where its words can't have one.
 fn explain(status: &Status) -> String {
     let said = status.message();
     match status.code() {
+        _ if is_broken(status) => format!("quiverd went away ({said}); see its log (journalctl -u quiverd)"),
         Code::Unimplemented => {
             format!("this quiverd doesn't know that; compare versions with quiver show version ({said})")
         }
@@ -159,6 +172,17 @@ mod tests {
         ] {
             assert_eq!(daemon(status.clone()).exit(), exit, "{status}");
         }
+    }
+
+    /// As tonic tells of a connection that broke: it keeps what it heard of it.
+    #[test]
+    fn a_connection_that_breaks_means_that_quiverd_went_away() {
+        let broken = Status::from_error(Box::new(io::Error::from(io::ErrorKind::BrokenPipe)));
+        assert!(!broken.message().is_empty());
+        let error = daemon(broken);
+        assert_eq!(error.exit(), Exit::Unreachable);
+        assert!(error.to_string().starts_with("show memif: quiverd went away ("), "{error}");
+        assert_eq!(Error::Ended { doing: "watch session" }.exit(), Exit::Unreachable);
     }
 
     #[test]

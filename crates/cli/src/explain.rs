@@ -105,7 +105,15 @@ fn endpoint(text: &str) -> Result<(String, Option<u16>), Error> {
     }
     match text.parse::<SocketAddr>() {
         Ok(endpoint) => Ok((endpoint.ip().to_string(), Some(endpoint.port()))),
-        Err(_) => Err(Error::Usage(format!("{text:?} is no address; write 10.1.0.2 or 10.1.0.2:40122"))),
+        Err(_) => {
+            let what = match text.rsplit_once(':') {
+                Some((address, port)) if address.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => {
+                    format!("{port:?} is no port; take 0 to 65535, behind an address of IPv6 in brackets")
+                }
+                _ => format!("{text:?} is no address; write 10.1.0.2 or 10.1.0.2:40122"),
+            };
+            Err(Error::Usage(what))
+        }
     }
 }
 
@@ -213,6 +221,7 @@ mod tests {
         assert_eq!((six.spi, asked("10.1.0.2", "10.2.0.2", "esp").unwrap().spi), (None, None));
         for (source, destination, protocol, wrong) in [
             ("web", "10.2.0.2", "icmp", "\"web\" is no address"),
+            ("10.1.0.2:99999", "10.2.0.2", "udp", "\"99999\" is no port"),
             ("10.1.0.2", "10.2.0.2:80", "tcp/81", "80 or 81"),
             ("10.1.0.2", "10.2.0.2", "tcp/http", "no protocol with a port"),
             ("10.1.0.2", "10.2.0.2", "ah/0", "an SPI is 1 to 4294967295"),

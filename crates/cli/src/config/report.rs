@@ -7,6 +7,7 @@ use api::v1::object_result::Outcome;
 use api::v1::{
     ApplyRequest, ApplyResponse, Change, ChangeKind, Config, FieldChange, ObjectRef, ObjectResult, Wait,
 };
+use serde_json::Value;
 
 use super::kind::describe;
 use crate::render::{Paint, Tone};
@@ -153,6 +154,10 @@ pub(super) fn changes(changes: &[Change], paint: Paint) -> String {
         };
         let _ = writeln!(text, "{}", paint.tone(tone, &format!("{sign} {name}")));
         for FieldChange { field, before, after } in &change.fields {
+            if let Some(elements) = elements(field, before, after) {
+                text.push_str(&elements);
+                continue;
+            }
             let _ = match (before.as_str(), after.as_str()) {
                 ("", after) => writeln!(text, "    {field} = {after}"),
                 (before, "") => writeln!(text, "    {field} = {before} -> not set"),
@@ -161,6 +166,28 @@ pub(super) fn changes(changes: &[Change], paint: Paint) -> String {
         }
     }
     text
+}
+
+/// Lists that are shown whole, in bytes of both: what is longer nobody compares by eye.
+const WHOLE: usize = 400;
+
+/// Elements of long lists in which they differ: between those at the beginning and at the end that are the same. `None` where they aren't long lists.
+fn elements(field: &str, before: &str, after: &str) -> Option<String> {
+    let list = |text: &str| serde_json::from_str::<Vec<Value>>(text).ok();
+    if before.len() + after.len() <= WHOLE {
+        return None;
+    }
+    let (before, after) = (list(before)?, list(after)?);
+    let same = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
+    let behind =
+        before[same..].iter().rev().zip(after[same..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let mut text = String::new();
+    for (sign, all) in [('-', &before), ('+', &after)] {
+        for (at, element) in all.iter().enumerate().take(all.len() - behind).skip(same) {
+            let _ = writeln!(text, "    {sign} {field}[{at}] = {element}");
+        }
+    }
+    Some(text)
 }
 
 #[cfg(test)]
@@ -189,6 +216,27 @@ mod tests {
     fn asked(interfaces: &[&str]) -> Asked {
         let batch = interfaces.iter().map(|name| ObjectRef::new(Kind::Interface, *name)).collect();
         Asked { batch, dry_run: false }
+    }
+
+    #[test]
+    fn of_long_lists_what_differs_is_shown() {
+        let list = |all: &[u32]| serde_json::to_string(all).unwrap();
+        let all: Vec<u32> = (100..300).collect();
+        let shown = |after: &[u32]| {
+            let fields = [("rules", &*list(&all), &*list(after))];
+            changes(&[change(Kind::Acl, "web", ChangeKind::Changed, &fields)], Paint::new(false))
+        };
+        let mut other = all.clone();
+        other[7] = 9;
+        assert_eq!(shown(&other), "~ acl web\n    - rules[7] = 107\n    + rules[7] = 9\n");
+        other.remove(7);
+        assert_eq!(shown(&other), "~ acl web\n    - rules[7] = 107\n");
+        other = all.clone();
+        other.extend([1, 2]);
+        assert_eq!(shown(&other), "~ acl web\n    + rules[200] = 1\n    + rules[201] = 2\n");
+        let short = [("rules", "[1]", "[2]")];
+        let text = changes(&[change(Kind::Acl, "web", ChangeKind::Changed, &short)], Paint::new(false));
+        assert_eq!(text, "~ acl web\n    rules = [1] -> [2]\n");
     }
 
     #[test]

@@ -34,7 +34,9 @@ use crate::reference::candidates;
 use crate::trace::Traces;
 pub(crate) use drops::tone as severity_tone;
 pub(crate) use policer::rates_of;
-pub(crate) use session::{Filters as SessionFilters, Flow as SessionFlow, spi as session_spi};
+pub(crate) use session::{
+    Filters as SessionFilters, Flow as SessionFlow, spi as session_spi, standing as session_standing,
+};
 pub(crate) use view::{Before, ShowOptions, View, show};
 
 /// What to show.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use api::text::Words;
 use api::v1::{SessionFilter, SessionPhase, SessionState, SessionsRequest, SessionsResponse, TcpState};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 
@@ -33,10 +33,10 @@ const PROTOCOLS: [(&str, u32); 9] = [
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Filters {
     /// Sessions of this tenant
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::tenants))]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(candidates::tenants))]
     tenant: Option<String>,
     /// Sessions with this address on either side, also as it is seen outside
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     address: Option<IpAddr>,
     /// Sessions with this port on either side, with --address on the same one; for echoes their identifier
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -48,10 +48,10 @@ pub(crate) struct Filters {
     #[arg(long, value_name = "SPI", value_parser = spi)]
     spi: Option<u32>,
     /// Sessions whose key this parser has given, as in gtpu
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     parser: Option<String>,
-    /// Sessions that stand there
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SessionPhase::WORDS))]
+    /// Sessions that stand there, as the column STATE says; blocked: those of which no packet passes
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(states()))]
     state: Option<String>,
 }
 
@@ -69,12 +69,36 @@ impl Filters {
             parser: self.parser.clone().unwrap_or_default(),
             // Words leave the first value out, which says nothing.
             phase: phase.map_or(0, |at| at as i32 + 1),
+            blocked: self.state.as_deref().map(|word| word == BLOCKED),
         }
     }
 }
 
+/// Where a session stands of which no packet passes, whatever else is known of it.
+const BLOCKED: &str = "blocked";
+
+/// Where sessions can stand.
+fn states() -> impl Iterator<Item = &'static str> {
+    SessionPhase::WORDS.iter().copied().chain([BLOCKED])
+}
+
+/// The word for where a session stands.
+pub(crate) fn standing(session: &SessionState) -> String {
+    if session.blocked { BLOCKED.into() } else { session.phase().word() }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "take one address, of a host: 10.1.0.2 or fd00::2".into())
+}
+
+/// A protocol by a name as tables have it or as rules do, or by its number.
 fn protocol(text: &str) -> Result<u32, String> {
-    let known = PROTOCOLS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, number)| *number);
+    let said = match &*text.to_ascii_lowercase() {
+        "icmpv6" => "icmp6".into(),
+        "udplite" => "udp-lite".into(),
+        said => said.to_owned(),
+    };
+    let known = PROTOCOLS.iter().find(|(name, _)| *name == said).map(|(_, number)| *number);
     let number = known.or_else(|| text.parse::<u8>().ok().map(u32::from));
     number.ok_or_else(|| {
         let names = PROTOCOLS.map(|(name, _)| name).join(", ");
@@ -258,7 +282,7 @@ fn phase(session: &SessionState) -> Cell {
         SessionPhase::Closing | SessionPhase::TimeWait | SessionPhase::Unspecified => Tone::Plain,
     };
     let text = match (session.initiator_tcp(), session.responder_tcp()) {
-        _ if session.blocked => "blocked".into(),
+        _ if session.blocked => standing(session),
         // An open connection is an established session: said once.
         (TcpState::Unspecified, _) | (_, TcpState::Unspecified) => phase.word(),
         (TcpState::Established, TcpState::Established) => phase.word(),
@@ -440,6 +464,8 @@ mod tests {
     #[test]
     fn protocols_have_names_and_numbers() {
         assert_eq!((protocol("TCP"), protocol("47")), (Ok(6), Ok(47)));
+        assert_eq!(["icmp6", "ICMPv6", "udp-lite", "udplite"].map(protocol), [58, 58, 136, 136].map(Ok));
+        assert!(address("fd00::2").is_ok() && address("10.1.0.0/24").unwrap_err().contains("one address"));
         assert!(protocol("300").is_err() && protocol("tpc").is_err());
         assert_eq!((Protocol(58).to_string(), Protocol(47).to_string()), ("icmp6".into(), "47".into()));
     }
@@ -449,7 +475,10 @@ mod tests {
         for (at, word) in SessionPhase::WORDS.iter().enumerate() {
             let filters = Filters { state: Some((*word).into()), ..Filters::default() };
             assert_eq!(filters.to_api().phase().word(), *word, "{at}");
+            assert_eq!(filters.to_api().blocked, Some(false), "{word}");
         }
+        let blocked = Filters { state: Some("blocked".into()), ..Filters::default() }.to_api();
+        assert_eq!((blocked.phase(), blocked.blocked), (SessionPhase::Unspecified, Some(true)));
         assert_eq!(Filters::default().to_api(), SessionFilter::default());
     }
 }

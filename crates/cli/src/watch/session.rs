@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::output::Form;
 use crate::render::number::{span, time_of_day};
 use crate::render::{Paint, Tone};
-use crate::show::SessionFlow;
+use crate::show::{SessionFlow, session_standing};
 
 /// Watches until the end.
 pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<Exit, Error> {
@@ -67,7 +67,7 @@ impl Watch<'_> {
             tokio::select! {
                 part = stream.message() => match part.doing("watch session")? {
                     Some(part) => self.show(part)?,
-                    None => break,
+                    None => return Err(Error::Ended { doing: "watch session" }),
                 },
                 () = &mut timeout => break,
                 _ = interrupt.recv() => break,
@@ -128,7 +128,7 @@ fn line(event: &SessionEvent, paint: Paint) -> String {
     if event.kind() == SessionEventKind::Ended {
         text += &format!(
             "  {}, {} packets {} bytes, {} and {} back, {}",
-            session.phase().word(),
+            session_standing(&session),
             session.forward_packets,
             session.forward_bytes,
             session.reverse_packets,

@@ -163,18 +163,18 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             tenants.engines.add((tenant.index, spec.context), redirect);
         }
         tenants.set(tenant.index, Some(compiled));
-        for name in spec.all_interfaces() {
+        let inside = spec.interfaces.iter().map(|name| (name, true));
+        for (name, is_inside) in inside.chain(spec.outside_interfaces.iter().map(|name| (name, false))) {
             let Some(index) = inventory.registry.index(name) else { continue };
             // One tenant's outside may be another's inside.
             let before = tenants.place(index).unwrap_or_default();
-            let is_inside = spec.interfaces.contains(name);
             tenants.set_place(
                 index,
                 Place {
                     tenant: if is_inside { tenant.index } else { before.tenant },
                     context: spec.context,
                     parser: spec.parser_number(),
-                    uncounted: before.uncounted || spec.uncounted.contains(name),
+                    uncounted: before.uncounted || spec.uncounted.binary_search(name).is_ok(),
                 },
             );
         }

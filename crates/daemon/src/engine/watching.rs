@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use api::v1::{
     SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest, SessionEventsResponse, SessionState,
@@ -27,6 +27,8 @@ const BACKLOG: usize = 8192;
 const WATCHES: usize = 16;
 /// How often a reader comes by.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
+/// How long sessions of a tenant that is gone are told of beside those of one that has its name: they end within about a second.
+const LINGER: Duration = Duration::from_secs(5);
 /// Events of one answer.
 const BATCH: usize = 512;
 /// Answers that may wait for the client.
@@ -157,12 +159,14 @@ pub(super) fn start(
     shared: &Arc<Shared>,
     request: &SessionEventsRequest,
 ) -> Result<SessionEvents, InspectError> {
-    let filter = sessions::read(&shared.directory.get(), &request.filter.clone().unwrap_or_default())?;
-    let watch = Watch::start(shared, filter, kinds(request))?;
+    let asked = request.filter.clone().unwrap_or_default();
+    let (filter, kinds) = (sessions::read(&shared.directory.get(), &asked)?, kinds(request));
+    let watch = Watch::start(shared, filter, kinds)?;
+    let stream = Stream { watch, before: None, filter, kinds, tenant: asked.tenant, missed: 0 };
     let (answers, events) = mpsc::channel(ANSWERS);
     std::thread::Builder::new()
         .name("session events".into())
-        .spawn(move || carry(watch, &answers))
+        .spawn(move || stream.carry(&answers))
         .map_err(|error| InspectError::Busy(format!("no thread for session events: {error}")))?;
     Ok(events)
 }
@@ -178,23 +182,76 @@ fn kinds(request: &SessionEventsRequest) -> Kinds {
     if kinds == Kinds::NONE { Kinds::ALL } else { kinds }
 }
 
-/// Carries events from the workers to the client until it is gone.
-fn carry(mut watch: Watch, answers: &mpsc::Sender<SessionEventsResponse>) {
-    let shared = Arc::clone(&watch.shared);
-    let mut missed = 0;
-    while !answers.is_closed() && !shared.stop.load(Ordering::Acquire) {
-        let mut events = Vec::new();
-        let since_1970 = since_1970();
-        let any = watch.take(BATCH, &mut |happened| {
-            events.push(as_clients_know_it(&shared.plan, happened, since_1970));
-        });
-        if !any && watch.missed() == missed {
-            std::thread::sleep(PAUSE);
-            continue;
+/// What a client is told.
+struct Stream {
+    watch: Watch,
+    /// Of the tenant's number before this one, for those that end with it, and since when there has been another.
+    before: Option<(Watch, Instant)>,
+    filter: Filter,
+    kinds: Kinds,
+    /// The tenant that is meant, by name; empty: all.
+    tenant: String,
+    /// Events that were lost by watches that are gone.
+    missed: u64,
+}
+
+impl Stream {
+    /// Carries events from the workers to the client until it is gone.
+    fn carry(mut self, answers: &mpsc::Sender<SessionEventsResponse>) {
+        let shared = Arc::clone(&self.watch.shared);
+        let mut told = 0;
+        while !answers.is_closed() && !shared.stop.load(Ordering::Acquire) {
+            self.follow();
+            let mut events = Vec::new();
+            let since_1970 = since_1970();
+            let tenant = &self.tenant;
+            let before = self.before.as_mut().map(|(watch, _)| watch);
+            for watch in before.into_iter().chain([&mut self.watch]) {
+                watch.take(BATCH, &mut |happened| {
+                    // Another may have the number that it had.
+                    if tenant.is_empty() || happened.tenant == tenant {
+                        events.push(as_clients_know_it(&shared.plan, happened, since_1970));
+                    }
+                });
+            }
+            let before = self.before.as_ref().map_or(0, |(watch, _)| watch.missed());
+            let missed = self.missed + before + self.watch.missed();
+            if events.is_empty() && missed == told {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            told = missed;
+            if answers.blocking_send(SessionEventsResponse { events, missed }).is_err() {
+                return;
+            }
         }
-        missed = watch.missed();
-        if answers.blocking_send(SessionEventsResponse { events, missed }).is_err() {
+    }
+
+    /// Whoever looks on means a tenant by its name: one that is made anew has another number.
+    fn follow(&mut self) {
+        if self.before.as_ref().is_some_and(|(_, since)| since.elapsed() > LINGER) {
+            self.forget();
+        }
+        if self.filter.tenant.is_none() {
             return;
+        }
+        let number = sessions::tenant_number(&self.watch.shared.directory.get(), &self.tenant);
+        if number.is_none() || number == self.filter.tenant {
+            return;
+        }
+        self.forget();
+        let filter = Filter { tenant: number, ..self.filter };
+        // Where a worker doesn't answer or too many look on, next time.
+        if let Ok(next) = Watch::start(&self.watch.shared, filter, self.kinds) {
+            let before = core::mem::replace(&mut self.watch, next);
+            (self.before, self.filter) = (Some((before, Instant::now())), filter);
+        }
+    }
+
+    /// Nothing is told any more of the number before.
+    fn forget(&mut self) {
+        if let Some((watch, _)) = self.before.take() {
+            self.missed += watch.missed();
         }
     }
 }

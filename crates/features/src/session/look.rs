@@ -30,6 +30,8 @@ pub struct Filter {
     pub state: Option<super::State>,
     /// Number of the parser that has given its key.
     pub parser: Option<u8>,
+    /// Whether none of its packets pass.
+    pub blocked: Option<bool>,
 }
 
 impl Filter {
@@ -45,6 +47,7 @@ impl Filter {
             && self.protocol.is_none_or(|protocol| protocol == seen.protocol())
             && self.parser.is_none_or(|parser| key.parsed_by().is_some_and(|(its, _)| its == parser))
             && self.spi.is_none_or(|spi| key.spi() == Some(spi))
+            && self.blocked.is_none_or(|blocked| blocked == session.is_blocked())
             && self.state.is_none_or(|state| state == session.state)
             && (side(low) || side(high) || translated.is_some_and(|ends| ends.into_iter().any(side)))
     }

@@ -233,6 +233,12 @@ pub(in super::super) fn ask<R: Send + 'static>(
         .map_err(|_| InspectError::Busy(format!("worker {} doesn't answer", worker.number())))
 }
 
+/// The number of the tenant that has that name now.
+pub(in super::super) fn tenant_number(inventory: &Inventory, name: &str) -> Option<u16> {
+    let found = inventory.tenants.iter().find(|(other, _)| other.to_string() == name);
+    found.map(|(_, tenant)| tenant.index)
+}
+
 /// The sessions that are meant, as workers know them.
 ///
 /// # Errors
@@ -244,9 +250,8 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
     let tenant = match filter.tenant.as_str() {
         "" => None,
         name => {
-            let found = inventory.tenants.iter().find(|(other, _)| other.to_string() == name);
             let missing = || InspectError::NotFound(format!("there is no tenant {name} in force"));
-            Some(found.ok_or_else(missing)?.1.index)
+            Some(tenant_number(inventory, name).ok_or_else(missing)?)
         }
     };
     let address = match filter.address.as_str() {
@@ -277,6 +282,7 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
         state,
         spi: filter.spi,
         parser,
+        blocked: filter.blocked,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::num::NonZeroU32;
 
-use api::v1::{Kind, ObjectRef, SessionEventsRequest};
+use api::v1::{Kind, ObjectRef, SessionEventsRequest, SessionFilter};
 
 use super::*;
 use crate::dataplane::SessionEvents;
@@ -62,6 +62,32 @@ fn a_tenant_that_is_gone_is_named_though_nothing_was_told_of_it_before() {
         lab.tenant_goes(name);
         assert_eq!(ended(&mut events), name);
     }
+}
+
+/// Its number may be another's by then, of whose sessions nothing is told.
+#[test]
+fn a_tenant_that_is_made_anew_is_looked_at_by_its_name() {
+    let (mut lab, mut port) = lab(Vec::new());
+    lab.tenant_comes("amber");
+    let filter = SessionFilter { tenant: "amber".into(), ..SessionFilter::default() };
+    let request =
+        SessionEventsRequest { ended: true, filter: Some(filter), ..SessionEventsRequest::default() };
+    let mut events = lab.look.session_events(&request).unwrap();
+    lab.session_begins(&mut port);
+    lab.tenant_goes("amber");
+    assert_eq!(ended(&mut events), "amber");
+    lab.tenant_comes("blue");
+    lab.session_begins(&mut port);
+    assert_eq!(lab.look.clear_sessions(&SessionFilter::default()).unwrap(), 1);
+    // It keeps that number, without an interface.
+    lab.apply("[[tenant]]\nname = \"blue\"\n");
+    lab.tenant_comes("amber");
+    let told = eventually(|| {
+        assert_eq!(port.send(&[FRAME]).unwrap(), 1);
+        lab.look.clear_sessions(&SessionFilter::default()).unwrap();
+        events.try_recv().ok()
+    });
+    assert!(told.events.iter().all(|event| event.session.as_ref().unwrap().tenant == "amber"), "{told:?}");
 }
 
 #[test]

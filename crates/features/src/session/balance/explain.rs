@@ -32,7 +32,11 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
         }
     }
     match vip.filter(|_| meeting.is_unanswered()) {
-        None => meeting.passes(format!("{} is no VIP: it passes as it is", shown(responder))),
+        None => {
+            // ESP and AH have no ports.
+            let at = if meeting.key.spi().is_some() { responder.0.to_string() } else { shown(responder) };
+            meeting.passes(format!("{at} is no VIP: it passes as it is"))
+        }
         Some(vip) => given(meeting, (vip, of), object),
     }
 }

@@ -434,6 +434,8 @@ fn sessions_are_found_and_ended_by_what_is_asked_for() {
             (Filter { port: Some(40001), address: Some(high.0), ..Filter::default() }, 0),
             (Filter { state: Some(State::Established), ..Filter::default() }, 1),
             (Filter { tenant: Some(2), ..Filter::default() }, 0),
+            (Filter { blocked: Some(false), ..Filter::default() }, 4),
+            (Filter { blocked: Some(true), ..Filter::default() }, 0),
         ];
         for (filter, expected) in filters {
             assert_eq!(sessions(&mut bench).look(&filter, 0, 100).0.len(), expected, "{filter:?}");
