@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import pathlib
 import signal
 import socket
 
+import pytest
 from lab import Process, eventually, tool
 from lab.sessions import VERSIONS, figures, only, sockets, tenant, timeouts
 
@@ -135,6 +137,25 @@ def test_filters_hold_and_the_lines_are_for_people_too(two, daemon):
         assert "  began  red udp 10.1.0.2:" in line, line
     done = daemon.cli("watch", "session", "--tenant", "nobody", check=False)
     assert done.returncode != 0 and "there is no tenant nobody" in done.stderr
+
+
+def test_a_filter_without_a_word_is_refused_and_doesn_t_mean_all(two, daemon):
+    daemon.apply(tenant())
+    for words in (("clear", "session", "--tenant", ""), ("show", "session", "--parser", ""), ("watch", "session", "--tenant", "")):
+        done = daemon.cli(*words, check=False)
+        assert done.returncode == 2 and "a value is required" in done.stderr, done
+
+
+@pytest.mark.parametrize("end,said", [("stop", "quiverd has ended"), ("kill", "quiverd went away")])
+def test_who_watches_is_told_that_quiverd_has_ended(own_daemon, end, said):
+    daemon = own_daemon().start()
+    with Process(tool("quiver"), "--socket", daemon.socket, "watch", "session") as process:
+        threads = pathlib.Path(f"/proc/{daemon.process.pid}/task")
+        listens = lambda: any(comm.read_text() == "session events\n" for comm in threads.glob("*/comm"))
+        eventually(listens, lambda: f"somebody listens: {process.output()}")
+        getattr(daemon, end)()
+        assert process.wait() == 3, process.output()
+        assert f"watch session: {said}" in process.output(), process.output()
 
 
 def missed(daemon):
