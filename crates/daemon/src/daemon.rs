@@ -110,7 +110,7 @@ pub async fn run(
     drop(socket);
     // An error means that nobody serves any more.
     let _ = stopping.send(true);
-    // Watchers and captures don't end by themselves.
+    // Whoever is slow to read an answer isn't waited for.
     if !api.is_finished() && tokio::time::timeout(FAREWELL, &mut api).await.is_err() {
         api.abort();
     }

@@ -20,14 +20,16 @@ use api::v1::{
     TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
     VipsResponse, WatchRequest,
 };
+use futures_util::StreamExt as _;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
-use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
 use super::inspect::{acls, fib, named, sessions, version, vips};
-use super::watch::watch;
+use super::watch::watch as events_of;
 use crate::control::Handle;
 use crate::dataplane::Inspect;
 
@@ -43,6 +45,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct Service {
     control: Handle,
     inspect: Arc<dyn Inspect>,
+    /// Whether it is served no more.
+    stopped: Arc<watch::Sender<bool>>,
 }
 
 impl std::fmt::Debug for Service {
@@ -54,11 +58,20 @@ impl std::fmt::Debug for Service {
 impl Service {
     /// A service over the control thread and the packet engine.
     pub fn new(control: Handle, inspect: Arc<dyn Inspect>) -> Self {
-        Self { control, inspect }
+        Self { control, inspect, stopped: Arc::default() }
+    }
+
+    /// A stream that doesn't end by itself ends when nobody serves it any more: its client is told so, and nobody waits for it.
+    fn while_served<T>(&self, stream: impl Stream<Item = Result<T, Status>> + Send + 'static) -> Parts<T> {
+        let mut stopped = self.stopped.subscribe();
+        Box::pin(stream.take_until(Box::pin(async move {
+            // An error means that the service is gone.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        })))
     }
 }
 
-/// Serves until `stop` is done; calls that run then are finished, streams are cut.
+/// Serves until `stop` is done; calls that run then are finished, and streams of what happens end.
 ///
 /// # Errors
 /// If the listener fails.
@@ -67,6 +80,11 @@ pub async fn serve(
     listener: UnixListener,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
+    let stopped = Arc::clone(&service.stopped);
+    let stop = async move {
+        stop.await;
+        stopped.send_replace(true);
+    };
     let service = QuiverServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
@@ -119,7 +137,8 @@ impl Quiver for Service {
     type WatchStream = Parts<Event>;
 
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
-        watch(&request.into_inner(), self.control.watch()).map(Response::new)
+        let events = events_of(&request.into_inner(), self.control.watch())?;
+        Ok(Response::new(self.while_served(events)))
     }
 
     async fn interfaces(&self, request: Request<InterfacesRequest>) -> Answer<InterfacesResponse> {
@@ -230,7 +249,7 @@ impl Quiver for Service {
         // It waits for workers.
         let events = tokio::task::spawn_blocking(move || inspect.session_events(&request)).await;
         let events = events.map_err(|error| Status::internal(error.to_string()))??;
-        Ok(Response::new(Box::pin(ReceiverStream::new(events).map(Ok))))
+        Ok(Response::new(self.while_served(ReceiverStream::new(events).map(Ok))))
     }
 
     async fn clear_sessions(&self, request: Request<ClearSessionsRequest>) -> Answer<ClearSessionsResponse> {
@@ -308,7 +327,7 @@ impl Quiver for Service {
             (request.rx, request.tx, request.drop) = (true, true, true);
         }
         let capture = self.inspect.capture(&request)?;
-        Ok(Response::new(Box::pin(ReceiverStream::new(capture).map(Ok))))
+        Ok(Response::new(self.while_served(ReceiverStream::new(capture).map(Ok))))
     }
 }
 
