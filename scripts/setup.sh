@@ -7,7 +7,7 @@ run=(iproute2 iputils-ping iperf3)
 test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest python3-pytest-xdist ethtool procps bsdutils nftables
       chromium valgrind tshark suricata)
 cluster=(containerd runc containernetworking-plugins busybox-static openssl
-         bind9-dnsutils curl netcat-openbsd iperf socat python3-yaml)
+         bind9-dnsutils curl wget netcat-openbsd iperf socat python3-yaml)
 
 case "${1:-test}" in
   build) packages=("${build[@]}") ;;

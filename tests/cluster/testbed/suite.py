@@ -22,8 +22,8 @@ ALIASES = (
     *(f"{TEST}/{name}" for name in ("agnhost:2.55", "jessie-dnsutils:1.7", "busybox:1.37.0-1", "nginx:1.14-4")),
     "registry.k8s.io/pause:3.10.1",
 )
-# What specs run in it besides, where Kubernetes' own image has it.
-TOOLS = "bash", "curl", "dash", "dig", "getent", "nc", "ss"
+# What specs run in it besides, where Kubernetes' own image has it. (wget of a static busybox crashes beside the libraries of these.)
+TOOLS = "bash", "curl", "dash", "dig", "getent", "nc", "ss", "wget"
 
 
 def pack(directory):

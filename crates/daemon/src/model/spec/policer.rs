@@ -178,7 +178,7 @@ fn within(field: &str, said: u64, most: u64) -> Result<u64, Flaw> {
 
 fn not_zero(field: &str, said: u64, reason: &str) -> Result<u64, Flaw> {
     match said {
-        0 => Err(Flaw::new(field, format!("is 0: {reason}")).remedy("say how much may come")),
+        0 => Err(Flaw::new(field, format!("is 0, or left out: {reason}")).remedy("say how much may come")),
         said => Ok(said),
     }
 }
