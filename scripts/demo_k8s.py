@@ -66,7 +66,8 @@ def show(cluster):
         say("  What is sent before the other end is there, or after it has gone, isn't received.")
         good &= ask(cluster, of)
         title("What the first node's quiverd has counted")
-        say(n1.run(tool("quiver"), "show", "interface").stdout)
+        # (Whoever was left to look around may have uninstalled it.)
+        say(n1.run(tool("quiver"), "show", "interface", check=False).stdout)
     return good
 
 
@@ -104,7 +105,14 @@ def wait(cluster):
     say(f"  kubectl: {shlex.join(str(word) for word in cluster.control.client)} get pods -A")
     for node in cluster.nodes:
         say(f"  {node.name}: {shlex.join((*node.inside, tool('quiver')))} show interface")
-    input("Enter ends it. ")
+    kubectl_quiver = "env", f"KUBECONFIG={cluster.control.admin}", *cluster.control.outside, tool("kubectl-quiver")
+    say(f"  of all: {shlex.join(str(word) for word in kubectl_quiver)} status")
+    try:
+        input("Enter ends it. ")
+    except EOFError:
+        # Nobody is there to press it.
+        say("Ctrl-C or SIGTERM ends it.")
+        signal.pause()
 
 
 def title(text):

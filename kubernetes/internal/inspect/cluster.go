@@ -20,6 +20,7 @@ import (
 	networking "k8s.io/client-go/kubernetes/typed/networking/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
 )
 
 const (
@@ -157,9 +158,22 @@ func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out
 func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte, error) {
 	var out, failed bytes.Buffer
 	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
-		return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
+		return nil, said(node.Name, err, failed.String())
 	}
 	return out.Bytes(), nil
+}
+
+// said is what a program on a node says of why it has failed. It has no exit status that would be ours.
+func said(node string, err error, failures string) error {
+	var ended exec.CodeExitError
+	text := strings.TrimPrefix(strings.TrimSpace(failures), "quiver: ")
+	switch {
+	case !errors.As(err, &ended):
+		return err
+	case text == "":
+		return fmt.Errorf("%s: quiver has ended with status %d, and said nothing", node, ended.Code)
+	}
+	return fmt.Errorf("%s: %s", node, text)
 }
 
 // RunAgent runs the program quiver-agent beside the agent of a node, to its end.

@@ -30,13 +30,13 @@ pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<Exit, E
     };
     let stream = context.connect().await?.session_events(request).await.doing("watch session")?;
     let mut watch = Watch { context, form: args.output.output, left: args.count, missed: 0 };
-    watch.run(stream, args).await?;
+    let ended = watch.run(stream, args).await;
     if watch.missed > 0 {
         context.remark(
             "events are missed when they come faster than they are read: ask for fewer, by filters or --ended",
         );
     }
-    Ok(Exit::Done)
+    ended.map(|()| Exit::Done)
 }
 
 /// Events on their way to the user.
