@@ -158,13 +158,13 @@ func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out
 func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte, error) {
 	var out, failed bytes.Buffer
 	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
-		return nil, said(node.Name, err, failed.String())
+		return nil, whyFailed(node.Name, err, failed.String())
 	}
 	return out.Bytes(), nil
 }
 
-// said is what a program on a node says of why it has failed. It has no exit status that would be ours.
-func said(node string, err error, failures string) error {
+// whyFailed is what a program on a node says of why it has failed. It has no exit status that would be ours.
+func whyFailed(node string, err error, failures string) error {
 	var ended exec.CodeExitError
 	text := strings.TrimPrefix(strings.TrimSpace(failures), "quiver: ")
 	switch {

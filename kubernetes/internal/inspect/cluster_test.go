@@ -15,13 +15,13 @@ func TestWhyAProgramOnANodeHasFailedIsTold(t *testing.T) {
 		"quiver: \"tcp/99999\" is no protocol with a port; write tcp/80\n": `n1: "tcp/99999" is no protocol with a port; write tcp/80`,
 		" \n": "n1: quiver has ended with status 2, and said nothing",
 	} {
-		err := said("n1", fmt.Errorf("stream: %w", ended), failures)
+		err := whyFailed("n1", fmt.Errorf("stream: %w", ended), failures)
 		var status exec.CodeExitError
 		if err.Error() != want || errors.As(err, &status) {
 			t.Errorf("%q: %v", failures, err)
 		}
 	}
-	if gone := errors.New("no route"); !errors.Is(said("n1", gone, "quiver: x"), gone) {
+	if gone := errors.New("no route"); !errors.Is(whyFailed("n1", gone, "quiver: x"), gone) {
 		t.Error("another error isn't itself any more")
 	}
 }
