@@ -337,6 +337,30 @@ func TestWhoCarriesPacketsBetweenNodesIsCheckedBeforeAnythingIsInstalled(t *test
 	}
 }
 
+func TestValuesThatAreNoneAreRefusedByTheirName(t *testing.T) {
+	for want, values := range map[string]map[string]any{
+		"'natOutgoing' not allowed":          {"natOutgoing": "none"},
+		"'natoutgoing' not allowed":          {"agent": map[string]any{"natoutgoing": "none"}},
+		"at '/agent/mtu': minimum: got 100":  {"agent": map[string]any{"mtu": 100}},
+		"at '/agent/mtu': got string":        {"agent": map[string]any{"mtu": "abc"}},
+		"at '/agent/services': got string":   {"agent": map[string]any{"services": "nope"}},
+		"at '/agent/keepSessions'":           {"agent": map[string]any{"keepSessions": "maybe"}},
+		"at '/agent/healthPort': maximum":    {"agent": map[string]any{"healthPort": 99999}},
+		"at '/agent/hostDevice'":             {"agent": map[string]any{"hostDevice": "averyveryverylongname"}},
+		"at '/agent/overlay'":                {"agent": map[string]any{"overlay": "geneve"}},
+		"at '/agent/overlayVNI': maximum":    {"agent": map[string]any{"overlayVNI": 99999999}},
+		"at '/apiServer/host'":               {"apiServer": map[string]any{"host": "https://1.2.3.4:6443"}},
+		"at '/cni/versions/0'":               {"cni": map[string]any{"versions": []any{"1.2.0"}}},
+		"at '/maxUnavailable'":               {"maxUnavailable": 0},
+		"at '/seccompProfile': got string":   {"seccompProfile": "RuntimeDefault"},
+		"at '/uninstall': got string, want ": {"uninstall": "foo"},
+	} {
+		if _, err := Render(chartDirectory, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", values, err)
+		}
+	}
+}
+
 func TestSettingsAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
 	for _, value := range []any{"both", "ipv4", "ipv6", "none", true, false} {
 		if got := settings(t, map[string]any{"natOutgoing": value})["natOutgoing"]; got != value {
