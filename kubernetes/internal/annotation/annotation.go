@@ -25,6 +25,14 @@ type key struct{ calico, quiver string }
 // keys of an annotation, in the order they are looked for.
 func (k key) all() []string { return []string{k.calico, k.quiver} }
 
+// like is the one of its keys with the prefix of another annotation's: whoever writes our own is told of our own.
+func (k key) like(other string) string {
+	if strings.HasPrefix(other, quiverPrefix) {
+		return k.quiver
+	}
+	return k.calico
+}
+
 var (
 	memifPorts = key{calicoPrefix + "vppExtraMemifPorts", quiverPrefix + "extraMemifPorts"}
 	memifSpec  = key{calicoPrefix + "vppExtraMemifSpec", quiverPrefix + "extraMemifSpec"}
@@ -145,7 +153,7 @@ func (p *Pod) shape(annotations map[string]string, name string) error {
 		_, several := annotations[networks]
 		if other != name && (!several || strings.HasPrefix(other, "memif")) {
 			return &Error{Key: found, Position: specs[other].name, Reason: fmt.Sprintf("the pod has no interface %q here", other),
-				Remedy: fmt.Sprintf("name %s, or describe the memif by %s", name, memifSpec.calico)}
+				Remedy: fmt.Sprintf("name %s, or describe the memif by %s", name, memifSpec.like(found))}
 		}
 	}
 	spec, named := specs[name]
@@ -178,10 +186,10 @@ func readMemif(annotations map[string]string, defaults Defaults) (_ *Memif, with
 	if ports == "" {
 		if shape != "" {
 			return nil, nil, &Error{Key: shape, Reason: "describes a memif that no annotation asks for",
-				Remedy: fmt.Sprintf("add %s with the ports, such as \"tcp:4444-5555,udp:6081\"", memifPorts.calico)}
+				Remedy: fmt.Sprintf("add %s with the ports, such as \"tcp:4444-5555,udp:6081\"", memifPorts.like(shape))}
 		}
 		if found, _, _ := in(annotations, fallback.all()); found != "" {
-			return nil, nil, &Error{Key: found, Reason: "is about a memif that no annotation asks for", Remedy: fmt.Sprintf("add %s with the ports", memifPorts.calico)}
+			return nil, nil, &Error{Key: found, Reason: "is about a memif that no annotation asks for", Remedy: fmt.Sprintf("add %s with the ports", memifPorts.like(found))}
 		}
 		return nil, nil, nil
 	}

@@ -109,6 +109,7 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"fallback of nothing", map[string]string{"quiver.io/memifFallback": "drop"}, "quiver.io/memifFallback", 1, "no annotation asks for"},
 		{"Ethernet as eth0", map[string]string{calicoMap: `{"eth0":{"isl3":false}}`}, calicoMap, 17, "isl3"},
 		{"a shape of nothing", map[string]string{calicoSpec: `{}`}, calicoSpec, 1, "no annotation asks for"},
+		{"a shape of nothing by our own key", map[string]string{"quiver.io/extraMemifSpec": `{}`}, "quiver.io/extraMemifSpec", 1, "no annotation asks for"},
 		{"two minds", map[string]string{calicoPorts: "tcp:1", "quiver.io/extraMemifPorts": "tcp:2"}, "quiver.io/extraMemifPorts", 5, calicoPorts},
 		{"host stack", map[string]string{"cni.projectcalico.org/vppVcl": "enable"}, "cni.projectcalico.org/vppVcl", 1, "host stack"},
 		{"sources: no array", map[string]string{smallSources: `"10.0.0.1"`}, smallSources, 1, "array"},
@@ -126,6 +127,9 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 			var fault *Error
 			if !errors.As(err, &fault) {
 				t.Fatalf("got %+v, %v", got, err)
+			}
+			if strings.HasPrefix(fault.Key, quiverPrefix) && strings.Contains(fault.Remedy, calicoPrefix) {
+				t.Errorf("who writes our own keys is told of Calico's: %s", fault.Remedy)
 			}
 			if fault.Key != c.key || fault.Position != c.position || !strings.Contains(fault.Reason, c.words) || fault.Remedy == "" {
 				t.Fatalf("got %+v; want key %s, position %d, %q", fault, c.key, c.position, c.words)
