@@ -81,11 +81,11 @@ impl Affinity {
         &self.0[client.0 as usize % LINES].0
     }
 
-    /// The account that the client had within that many seconds.
-    pub(super) fn get(&self, client: Client, now: u32, within: u32) -> Option<u32> {
+    /// The account that the client had last, and how many seconds ago.
+    pub(super) fn last(&self, client: Client, now: u32) -> Option<(u32, u32)> {
         let entries = self.line(client).iter().map(|word| Entry::unpack(word.load(Ordering::Relaxed)));
-        let mut its = entries.filter(|entry| entry.tag == client.tag() && entry.age(now) < within);
-        its.next().map(|entry| entry.account)
+        let its = entries.filter(|entry| entry.tag == client.tag()).min_by_key(|entry| entry.age(now));
+        its.map(|entry| (entry.account, entry.age(now)))
     }
 
     /// The client has that account now. What it had before makes room, or an empty entry, or the oldest one.
@@ -111,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_known_for_its_time() {
+    fn it_is_known_when_a_client_came_last() {
         let table = Affinity::default();
         let (one, other) = (Client(0x1234_5678_9abc_def0), Client(0xfedc_5678_9abc_def0));
-        assert_eq!(table.get(one, 100, 60), None);
+        assert_eq!(table.last(one, 100), None);
         table.put(one, MAX_ACCOUNT, 100);
         table.put(other, 7, 100);
-        assert_eq!((table.get(one, 159, 60), table.get(one, 160, 60)), (Some(MAX_ACCOUNT), None));
+        assert_eq!(table.last(one, 159), Some((MAX_ACCOUNT, 59)));
         table.put(one, 3, 160);
-        assert_eq!((table.get(one, 160, 60), table.get(other, 100, 60)), (Some(3), Some(7)));
+        assert_eq!((table.last(one, 160), table.last(other, 100)), (Some((3, 0)), Some((7, 0))));
         let used = table.line(one).iter().filter(|word| word.load(Ordering::Relaxed) != 0);
         assert_eq!(used.count(), 2, "it has one entry");
     }
@@ -130,7 +130,7 @@ mod tests {
         let client = |number: u64| Client(number << 45 | 5);
         let start = MAX_SECONDS - 3;
         (0..9).for_each(|number| table.put(client(number), number as u32, start + number as u32));
-        let known: Vec<_> = (0..9).filter_map(|number| table.get(client(number), start + 9, 100)).collect();
-        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let known: Vec<_> = (0..9).filter_map(|number| table.last(client(number), start + 9)).collect();
+        assert_eq!(known, [1, 2, 3, 4, 5, 6, 7, 8].map(|number| (number, 9 - number)));
     }
 }

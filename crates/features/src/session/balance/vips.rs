@@ -251,13 +251,17 @@ impl Vips {
             let hash = CLIENTS.hash(&Key::of_endpoint(context, protocol, (address, port)));
             return self.pick(vip, hash).map(|backend| (backend, false));
         };
-        let kept = self.affinity.as_ref().and_then(|table| table.get(entry, now, vip.affinity));
-        let kept = kept.and_then(|account| vip.backends.iter().find(|backend| backend.account == account));
-        let hash = || (hash64(&Key::of_endpoint(context, protocol, (address, 0))) >> 32) as u32;
-        match kept {
-            Some(kept) => Some((kept, true)),
-            None => self.pick(vip, hash()).map(|backend| (backend, false)),
+        let last = self.affinity.as_ref().and_then(|table| table.last(entry, now));
+        let kept = last.filter(|(_, ago)| *ago < vip.affinity);
+        let kept =
+            kept.and_then(|(account, _)| vip.backends.iter().find(|backend| backend.account == account));
+        if let Some(kept) = kept {
+            return Some((kept, true));
         }
+        // Who isn't known is given the same one by every node, and by this one when it has begun anew. Whose time is over is given any.
+        let port = if last.is_some_and(|(_, ago)| ago >= vip.affinity) { port } else { 0 };
+        let hash = (hash64(&Key::of_endpoint(context, protocol, (address, port))) >> 32) as u32;
+        self.pick(vip, hash).map(|backend| (backend, false))
     }
 
     fn pick<'v>(&self, vip: &'v Vip, hash: u32) -> Option<&'v Backend> {

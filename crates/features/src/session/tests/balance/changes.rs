@@ -290,6 +290,27 @@ fn a_client_keeps_its_backend_for_a_while() {
     assert!(again(&mut bench, 1004).iter().all(|by| *by == 3), "its backend is gone");
 }
 
+/// Of Kubernetes' suite: "should have session affinity timeout work".
+#[test]
+fn whose_time_is_over_is_given_any_backend_and_who_is_not_known_always_the_same() {
+    let config = || VipConfig { affinity: 60, ..web((1..=3).map(|host| active(backend(host))).collect()) };
+    let first = |port| -> Vec<u8> {
+        let (mut bench, _) = with(config());
+        (1..=40).map(|host| asked_by(&mut bench, CLIENT + host * 256, port).unwrap()).collect()
+    };
+    assert_eq!(first(1000), first(2000));
+    let (mut bench, _) = with(config());
+    let mut had = std::collections::BTreeSet::new();
+    for port in (1000..1060).step_by(3) {
+        let its = asked(&mut bench, port).unwrap();
+        had.insert(its);
+        wait(&mut bench, 40);
+        assert_eq!(asked(&mut bench, port + 1), Ok(its));
+        wait(&mut bench, 70);
+    }
+    assert_eq!(had.len(), 3);
+}
+
 #[test]
 fn whose_address_backends_see() {
     let config = |source_nat| VipConfig { source_nat, ..web(vec![active(backend(1))]) };
