@@ -13,14 +13,15 @@ import (
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"quiver/kubernetes/internal/service"
 )
 
 const (
 	// What slices are found by.
 	byService = "service"
 	// As for kube-proxy: what another proxy serves isn't our business, and of headless services there is nothing to do.
-	notOurs         = "!service.kubernetes.io/service-proxy-name"
-	notOursHeadless = notOurs + ",!" + core.IsHeadlessService
+	notOurs = "!" + service.OtherProxy + ",!" + core.IsHeadlessService
 )
 
 // Objects are the cluster's Services and EndpointSlices, as the API server has them.
@@ -46,7 +47,7 @@ func Follow(config *rest.Config) (*Objects, error) {
 	}
 	return newObjects(
 		cache.NewFilteredListWatchFromClient(core.RESTClient(), "services", "", selecting(notOurs)),
-		cache.NewFilteredListWatchFromClient(discovery.RESTClient(), "endpointslices", "", selecting(notOursHeadless)))
+		cache.NewFilteredListWatchFromClient(discovery.RESTClient(), "endpointslices", "", selecting(notOurs)))
 }
 
 func newObjects(services, slices cache.ListerWatcher) (*Objects, error) {

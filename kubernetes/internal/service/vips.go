@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Who has this label is somebody else's, as for kube-proxy.
-	otherProxy = "service.kubernetes.io/service-proxy-name"
+	// OtherProxy is a label: who has it is somebody else's, as for kube-proxy.
+	OtherProxy = "service.kubernetes.io/service-proxy-name"
 	// As many backends as quiverd takes.
 	mostBackends = 4096
 	// As many ranges of clients.
@@ -176,11 +176,18 @@ type Set struct {
 	over  int
 }
 
+// isOthers tells whether a Service is left to somebody else by a label; the one of headless Services counts also where there is an address.
+func isOthers(service *core.Service) bool {
+	_, other := service.Labels[OtherProxy]
+	_, headless := service.Labels[core.IsHeadlessService]
+	return other || headless
+}
+
 // Of works out what a node does for a Service. Slices are those of the Service.
 func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 	var set Set
 	spec := &service.Spec
-	if _, other := service.Labels[otherProxy]; other || spec.Type == core.ServiceTypeExternalName || spec.ClusterIP == core.ClusterIPNone || spec.ClusterIP == "" {
+	if isOthers(service) || spec.Type == core.ServiceTypeExternalName || spec.ClusterIP == core.ClusterIPNone || spec.ClusterIP == "" {
 		return set
 	}
 	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)

@@ -306,10 +306,12 @@ func TestWhatIsNobodysBusinessHere(t *testing.T) {
 			t.Errorf("%s: %+v", text, set)
 		}
 	}
-	other := serviceOf(t, fmt.Sprintf(clusterIP, ""))
-	other.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "mine"}
-	if set := Of(other, endpoints, &here); len(set.VIPs) > 0 {
-		t.Errorf("%+v", set)
+	for _, label := range []string{"service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"} {
+		other := serviceOf(t, fmt.Sprintf(clusterIP, ""))
+		other.Labels = map[string]string{label: ""}
+		if set := Of(other, endpoints, &here); len(set.VIPs) > 0 {
+			t.Errorf("%s: %+v", label, set)
+		}
 	}
 }
 
