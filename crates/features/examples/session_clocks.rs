@@ -331,6 +331,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32, occupancy: &
         midstream: Default::default(),
         classes: Vec::new(),
         outside: vec![2],
+        uncounted: Vec::new(),
         nat: Some(Arc::new(pool)),
         acls: Vec::new(),
         keep_sessions: false,

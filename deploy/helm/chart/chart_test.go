@@ -347,7 +347,6 @@ func TestValuesThatAreNoneAreRefusedByTheirName(t *testing.T) {
 		"at '/agent/keepSessions'":           {"agent": map[string]any{"keepSessions": "maybe"}},
 		"at '/agent/healthPort': maximum":    {"agent": map[string]any{"healthPort": 99999}},
 		"at '/agent/hostDevice'":             {"agent": map[string]any{"hostDevice": "averyveryverylongname"}},
-		"at '/agent/overlay'":                {"agent": map[string]any{"overlay": "geneve"}},
 		"at '/agent/overlayVNI': maximum":    {"agent": map[string]any{"overlayVNI": 99999999}},
 		"at '/apiServer/host'":               {"apiServer": map[string]any{"host": "https://1.2.3.4:6443"}},
 		"at '/cni/versions/0'":               {"cni": map[string]any{"versions": []any{"1.2.0"}}},

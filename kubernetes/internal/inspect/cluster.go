@@ -168,8 +168,10 @@ func whyFailed(node string, err error, failures string) error {
 	var ended exec.CodeExitError
 	text := strings.TrimPrefix(strings.TrimSpace(failures), "quiver: ")
 	switch {
+	case !errors.As(err, &ended) && text != "":
+		return fmt.Errorf("%s: %w: %s", node, err, text)
 	case !errors.As(err, &ended):
-		return err
+		return fmt.Errorf("%s: %w", node, err)
 	case text == "":
 		return fmt.Errorf("%s: quiver has ended with status %d, and said nothing", node, ended.Code)
 	}

@@ -170,10 +170,15 @@ pub(super) fn changes(changes: &[Change], paint: Paint) -> String {
 
 /// Lists that are shown whole, in bytes of both: what is longer nobody compares by eye.
 const WHOLE: usize = 400;
+/// Of longer ones, elements that are shown of each side.
+const SHOWN: usize = 50;
 
 /// Elements of long lists in which they differ: between those at the beginning and at the end that are the same. `None` where they aren't long lists.
 fn elements(field: &str, before: &str, after: &str) -> Option<String> {
-    let list = |text: &str| serde_json::from_str::<Vec<Value>>(text).ok();
+    let list = |text: &str| match text {
+        "" => Some(Vec::new()),
+        text => serde_json::from_str::<Vec<Value>>(text).ok(),
+    };
     if before.len() + after.len() <= WHOLE {
         return None;
     }
@@ -183,8 +188,12 @@ fn elements(field: &str, before: &str, after: &str) -> Option<String> {
         before[same..].iter().rev().zip(after[same..].iter().rev()).take_while(|(a, b)| a == b).count();
     let mut text = String::new();
     for (sign, all) in [('-', &before), ('+', &after)] {
-        for (at, element) in all.iter().enumerate().take(all.len() - behind).skip(same) {
+        let differ = all.len() - behind - same;
+        for (at, element) in all.iter().enumerate().skip(same).take(differ.min(SHOWN)) {
             let _ = writeln!(text, "    {sign} {field}[{at}] = {element}");
+        }
+        if differ > SHOWN {
+            let _ = writeln!(text, "    {sign} and {} more; --output json has all", differ - SHOWN);
         }
     }
     Some(text)
@@ -234,6 +243,9 @@ mod tests {
         other = all.clone();
         other.extend([1, 2]);
         assert_eq!(shown(&other), "~ acl web\n    + rules[200] = 1\n    + rules[201] = 2\n");
+        let fields = [("rules", "", &*list(&all))];
+        let text = changes(&[change(Kind::Acl, "web", ChangeKind::Added, &fields)], Paint::new(false));
+        assert!(text.ends_with("rules[49] = 149\n    + and 150 more; --output json has all\n"), "{text}");
         let short = [("rules", "[1]", "[2]")];
         let text = changes(&[change(Kind::Acl, "web", ChangeKind::Changed, &short)], Paint::new(false));
         assert_eq!(text, "~ acl web\n    rules = [1] -> [2]\n");

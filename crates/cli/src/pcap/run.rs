@@ -52,8 +52,8 @@ pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, E
         limit: args.count,
         missed: 0,
     };
-    let end = capture.run(stream, args.duration).await?;
-    if !matches!(end, End::ReaderGone) {
+    let end = capture.run(stream, args.duration).await;
+    if !matches!(end, Ok(End::ReaderGone)) {
         context.remark(&format!("{}{}", clear_line(), capture.progress()));
     }
     if capture.missed > 0 {
@@ -61,7 +61,7 @@ pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, E
             "packets are missed when they come faster than they are written: take --snaplen or --interface",
         );
     }
-    Ok(Exit::Done)
+    end.map(|_| Exit::Done)
 }
 
 /// Opens the file or standard output, and begins it.
@@ -116,7 +116,9 @@ impl Capture {
                         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(End::ReaderGone),
                         Err(source) => return Err(Error::Write { path: self.path.clone(), source }),
                     },
-                    None => return Ok(End::Enough),
+                    // As many have been captured as were asked for.
+                    None if self.limit.is_some() => return Ok(End::Enough),
+                    None => return Err(Error::Ended { doing: "pcap start" }),
                 },
                 () = &mut timeout => return Ok(End::Stopped),
                 _ = interrupt.recv() => return Ok(End::Stopped),

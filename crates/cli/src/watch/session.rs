@@ -21,8 +21,11 @@ pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<Exit, E
     if args.output.output == Form::Toml {
         return Err(Error::Usage("events come as lines: take --output table or json".into()));
     }
+    let mut filter = args.filters.to_api();
+    // Events say themselves that a session is blocked, wherever else it stands.
+    filter.blocked = filter.blocked.filter(|blocked| *blocked);
     let request = SessionEventsRequest {
-        filter: Some(args.filters.to_api()),
+        filter: Some(filter),
         began: args.began,
         translated: args.translated,
         blocked: args.blocked,

@@ -126,8 +126,11 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
     for tenant in inventory.tenants.values() {
         let spec = &tenant.spec;
         let index = |name: &Name| inventory.registry.index(name);
-        let mut outside: Vec<_> = spec.outside_interfaces.iter().filter_map(index).collect();
-        outside.sort_unstable();
+        let indices = |names: &[Name]| {
+            let mut indices: Vec<_> = names.iter().filter_map(index).collect();
+            indices.sort_unstable();
+            indices
+        };
         let pool = spec.nat_pool.as_ref().and_then(|name| inventory.nat_pools.get(name));
         let nat = pool.map(|pool| Arc::new(nat::compile(pool)));
         if let Some(pool) = &nat {
@@ -151,7 +154,8 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             slow_path: spec.slow_path,
             midstream: spec.midstream,
             classes: spec.classes.iter().filter_map(class).collect(),
-            outside,
+            outside: indices(&spec.outside_interfaces),
+            uncounted: indices(&spec.uncounted),
             nat,
             acls: filters.numbers(spec.acls.iter().map(|name| &**name)),
             keep_sessions: spec.keep_sessions,
@@ -163,20 +167,14 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             tenants.engines.add((tenant.index, spec.context), redirect);
         }
         tenants.set(tenant.index, Some(compiled));
-        let inside = spec.interfaces.iter().map(|name| (name, true));
-        for (name, is_inside) in inside.chain(spec.outside_interfaces.iter().map(|name| (name, false))) {
-            let Some(index) = inventory.registry.index(name) else { continue };
+        let (context, parser) = (spec.context, spec.parser_number());
+        for index in spec.outside_interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
             // One tenant's outside may be another's inside.
-            let before = tenants.place(index).unwrap_or_default();
-            tenants.set_place(
-                index,
-                Place {
-                    tenant: if is_inside { tenant.index } else { before.tenant },
-                    context: spec.context,
-                    parser: spec.parser_number(),
-                    uncounted: before.uncounted || spec.uncounted.binary_search(name).is_ok(),
-                },
-            );
+            let tenant = tenants.place(index).map_or(0, |place| place.tenant);
+            tenants.set_place(index, Place { tenant, context, parser });
+        }
+        for index in spec.interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
+            tenants.set_place(index, Place { tenant: tenant.index, context, parser });
         }
     }
 }

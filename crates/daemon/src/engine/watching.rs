@@ -57,10 +57,10 @@ impl Watching {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more; false where there are too many.
-    fn add(&self, lost: &Arc<AtomicU64>) -> bool {
+    /// One more; false where there are that many.
+    fn add(&self, lost: &Arc<AtomicU64>, most: usize) -> bool {
         let mut watches = self.watches();
-        let room = watches.there.len() < WATCHES;
+        let room = watches.there.len() < most;
         if room {
             watches.there.push(Arc::clone(lost));
         }
@@ -100,8 +100,13 @@ impl Watch {
     /// # Errors
     /// [`InspectError::Busy`] where there are too many already or a worker doesn't answer, [`InspectError::NotFound`] where the graph has no sessions.
     pub(super) fn start(shared: &Arc<Shared>, filter: Filter, kinds: Kinds) -> Result<Self, InspectError> {
+        Self::one_of(WATCHES, shared, filter, kinds)
+    }
+
+    /// The same where there are fewer than `most`.
+    fn one_of(most: usize, shared: &Arc<Shared>, filter: Filter, kinds: Kinds) -> Result<Self, InspectError> {
         let mut watch = Self { shared: Arc::clone(shared), queues: Vec::new(), lost: Arc::default() };
-        if !shared.watching.add(&watch.lost) {
+        if !shared.watching.add(&watch.lost, most) {
             return Err(InspectError::Busy(format!(
                 "{WATCHES} look at session events already: end one of them"
             )));
@@ -136,6 +141,12 @@ impl Watch {
     /// Events that were lost, since it began.
     pub(super) fn missed(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Events that nobody has taken yet: they are lost.
+    fn give_up(&self) {
+        let left: usize = self.queues.iter().map(|queue| queue.try_iter().count()).sum();
+        self.lost.fetch_add(left as u64, Ordering::Relaxed);
     }
 }
 
@@ -206,8 +217,9 @@ impl Stream {
             let since_1970 = since_1970();
             let tenant = &self.tenant;
             let before = self.before.as_mut().map(|(watch, _)| watch);
+            let mut any = false;
             for watch in before.into_iter().chain([&mut self.watch]) {
-                watch.take(BATCH, &mut |happened| {
+                any |= watch.take(BATCH, &mut |happened| {
                     // Another may have the number that it had.
                     if tenant.is_empty() || happened.tenant == tenant {
                         events.push(as_clients_know_it(&shared.plan, happened, since_1970));
@@ -217,7 +229,9 @@ impl Stream {
             let before = self.before.as_ref().map_or(0, |(watch, _)| watch.missed());
             let missed = self.missed + before + self.watch.missed();
             if events.is_empty() && missed == told {
-                std::thread::sleep(PAUSE);
+                if !any {
+                    std::thread::sleep(PAUSE);
+                }
                 continue;
             }
             told = missed;
@@ -242,7 +256,9 @@ impl Stream {
         self.forget();
         let filter = Filter { tenant: number, ..self.filter };
         // Where a worker doesn't answer or too many look on, next time.
-        if let Ok(next) = Watch::start(&self.watch.shared, filter, self.kinds) {
+        // (It takes the place of the one before, which is there beside it for a while.)
+        let most = 2 * WATCHES;
+        if let Ok(next) = Watch::one_of(most, &self.watch.shared, filter, self.kinds) {
             let before = core::mem::replace(&mut self.watch, next);
             (self.before, self.filter) = (Some((before, Instant::now())), filter);
         }
@@ -251,6 +267,7 @@ impl Stream {
     /// Nothing is told any more of the number before.
     fn forget(&mut self) {
         if let Some((watch, _)) = self.before.take() {
+            watch.give_up();
             self.missed += watch.missed();
         }
     }

@@ -28,7 +28,7 @@ impl Sessions {
             self.end(index, End::Reconfigured);
             return Err(gone);
         }
-        if !self.begins_again(tenants, index) {
+        if !self.begins_again(tenants, index, interface) {
             self.end(index, End::Finished);
             if let Some(tenant) = tenants.get(number) {
                 tenant.occupancy.refused.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! come at any time, and nobody is asked again then.
 //!
 //! A source's sessions are shared out among workers by hash, and the count is of all of them together: words that workers share and never wait for. One is found by a keyed hash of the source, of which 40 bits and more have to agree, and goes with
-//! the last of its sessions. Nothing of this is done for a packet, nor where a tenant has no such limit, nor where sessions begin of which [no source has any](super::tenants::Place::uncounted).
+//! the last of its sessions. Nothing of this is done for a packet, nor where a tenant has no such limit, nor where sessions begin of which [no source has any](Tenant::uncounted).
 
 use super::entry::{Room, Session, State};
 use super::parser;
@@ -183,10 +183,15 @@ impl Sources {
 }
 
 impl Tenants {
-    /// What one source may have of a tenant's sessions, where those of that key count that have begun at an interface.
-    pub(super) fn source_limit(&self, tenant: &Tenant, key: &Key, begun: IfIndex) -> Option<SourceLimit> {
-        let counts = || !key.is_parsed() && self.place(begun).is_none_or(|place| !place.uncounted);
-        tenant.source_limit.filter(|_| counts())
+    /// What one source may have of the sessions of the tenant of that number, where those of that key count that begin at an interface.
+    pub(super) fn source_limit(&self, number: u16, key: &Key, begun: IfIndex) -> Option<SourceLimit> {
+        let tenant = self.get(number)?;
+        let limit = tenant.source_limit.filter(|_| !key.is_parsed())?;
+        let is_uncounted = |tenant: &Tenant| tenant.uncounted.binary_search(&begun).is_ok();
+        // A class's are as the tenant says at whose interface they begin.
+        let owner = self.place(begun).and_then(|place| self.get(place.tenant));
+        let by_owner = owner.is_some_and(|owner| owner.has_class(number) && is_uncounted(owner));
+        (!is_uncounted(tenant) && !by_owner).then_some(limit)
     }
 }
 
@@ -210,7 +215,7 @@ impl Sessions {
         evicted: &mut Evicted,
     ) -> Result<(u32, bool), NoRoom> {
         let (key, _, from_high) = flow;
-        let Some(limit) = tenants.source_limit(tenant, &key, at.1) else {
+        let Some(limit) = tenants.source_limit(at.0, &key, at.1) else {
             return self.begin(tenants, at, tenant, flow, now, evicted);
         };
         let sources = &tenant.occupancy.sources;
@@ -232,12 +237,17 @@ impl Sessions {
         place.map(|(its, _)| *its = Some(source)).is_some()
     }
 
-    /// Whose source a session that is there is, and what its tenant says of sources; `None` where it says nothing.
-    fn source(&mut self, tenants: &Tenants, index: u32) -> Option<(u16, Source, SourceLimit)> {
+    /// Whose source a session that is there is, begun at that interface or where it has begun, and what its tenant says of sources; `None` where it says nothing.
+    fn source(
+        &mut self,
+        tenants: &Tenants,
+        index: u32,
+        begun: Option<IfIndex>,
+    ) -> Option<(u16, Source, SourceLimit)> {
         let (handle, key, session) = self.table.visit(index)?;
         let (number, is_high) = (session.tenant, session.initiator_is_high());
-        let begun = self.begun.get(handle).copied().unwrap_or_default();
-        let limit = tenants.source_limit(tenants.get(number)?, &key, begun)?;
+        let begun = begun.or_else(|| self.begun.get(handle).copied()).unwrap_or_default();
+        let limit = tenants.source_limit(number, &key, begun)?;
         let part = self.parts.get(usize::from(number))?;
         Some((number, part.occupancy.sources.of(&key, is_high, &limit), limit))
     }
@@ -245,7 +255,7 @@ impl Sessions {
     /// A session that is there counts at its initiator from now on, whether that has as many as it may or not: so do all that were there when their tenant was given a limit. Or it doesn't any
     /// more, as its tenant says now.
     pub(super) fn count_source(&mut self, tenants: &Tenants, index: u32) {
-        match self.source(tenants, index) {
+        match self.source(tenants, index, None) {
             Some((number, source, _)) if self.table.get(index).is_some_and(counts) => {
                 self.put_source(index, number, source, MOST);
             }
@@ -254,9 +264,9 @@ impl Sessions {
         }
     }
 
-    /// A session that was over begins anew: false where its initiator has as many as it may.
-    pub(super) fn begins_again(&mut self, tenants: &Tenants, index: u32) -> bool {
-        let source = self.source(tenants, index);
+    /// A session that was over begins anew at an interface: false where its initiator has as many as it may.
+    pub(super) fn begins_again(&mut self, tenants: &Tenants, index: u32, interface: IfIndex) -> bool {
+        let source = self.source(tenants, index, Some(interface));
         source.is_none_or(|(number, source, limit)| self.put_source(index, number, source, limit.sessions))
     }
 

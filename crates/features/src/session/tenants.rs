@@ -152,6 +152,8 @@ pub struct Tenant {
     pub classes: Vec<Class>,
     /// Interfaces that lead outside, ascending.
     pub outside: Vec<IfIndex>,
+    /// Interfaces where sessions begin that count at [no source](SourceLimit), its own and those of its classes: many are behind them. Ascending.
+    pub uncounted: Vec<IfIndex>,
     /// What `nat` gives sessions addresses and ports of.
     pub nat: Option<Arc<Pool>>,
     /// Lists of rules that the service `acl` asks about all of its sessions, by number, in order.
@@ -196,8 +198,6 @@ pub struct Place {
     pub context: u16,
     /// Number of the parser that finds them; 0: none.
     pub parser: u8,
-    /// Those that begin here count at [no source](SourceLimit): many are behind it.
-    pub uncounted: bool,
 }
 
 /// All tenants, by number, and whose packets each interface's are.

@@ -17,6 +17,8 @@ const TIME_BITS: u32 = 20;
 pub(super) const MAX_ACCOUNT: u32 = (1 << ACCOUNT_BITS) - 1;
 /// Seconds that it can tell apart, at most: twelve days.
 const MAX_SECONDS: u32 = (1 << TIME_BITS) - 1;
+/// Seconds by which one worker's clock may be ahead of another's: each has that of its round.
+const AHEAD: u32 = 16;
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -64,9 +66,10 @@ impl Entry {
         }
     }
 
-    /// Seconds since, whatever has wrapped.
+    /// Seconds since, whatever has wrapped. None where another worker, whose clock is a little ahead, has written it just now.
     const fn age(self, now: u32) -> u32 {
-        now.wrapping_sub(self.seconds) & MAX_SECONDS
+        let age = now.wrapping_sub(self.seconds) & MAX_SECONDS;
+        if age > MAX_SECONDS - AHEAD { 0 } else { age }
     }
 }
 
@@ -118,6 +121,7 @@ mod tests {
         table.put(one, MAX_ACCOUNT, 100);
         table.put(other, 7, 100);
         assert_eq!(table.last(one, 159), Some((MAX_ACCOUNT, 59)));
+        assert_eq!(table.last(one, 99), Some((MAX_ACCOUNT, 0)), "by a clock that is behind");
         table.put(one, 3, 160);
         assert_eq!((table.last(one, 160), table.last(other, 100)), (Some((3, 0)), Some((7, 0))));
         let used = table.line(one).iter().filter(|word| word.load(Ordering::Relaxed) != 0);

@@ -107,7 +107,7 @@ impl Sessions {
             found: of_session(&found, tenant, packet),
         });
         if found.is_none() {
-            let limit = tenants.source_limit(tenant, &key, packet.interface);
+            let limit = tenants.source_limit(number, &key, packet.interface);
             self.of_source((tenant, limit), (&key, from_high), node, to)?;
         }
         let (chain, direction) = match &found {

@@ -71,6 +71,7 @@ fn tenant() -> Tenant {
         midstream: Midstream::Adopt,
         classes: Vec::new(),
         outside: vec![3],
+        uncounted: Vec::new(),
         nat: None,
         acls: Vec::new(),
         keep_sessions: false,

@@ -193,14 +193,9 @@ fn what_begins_where_many_are_behind_one_address_counts_at_none() {
     everywhere(|tier, text, node| {
         let shared = limited(1);
         let mut bench = bench(tier, std::slice::from_ref(&shared));
-        let key = bench.key::<Tenants>();
-        let uncounted = |bench: &mut Bench, uncounted| {
-            bench.publish(|draft| {
-                draft.change(key, |all| {
-                    all.generation += 1;
-                    all.set_place(2, Place { uncounted, ..all.place(2).unwrap() });
-                });
-            });
+        let uncounted = |bench: &mut Bench, uncounted: bool| {
+            let uncounted = if uncounted { vec![2, 5] } else { vec![5] };
+            set_tenants(bench, &[Tenant { uncounted, ..shared.clone() }]);
             bench.round();
         };
         answered(&mut bench, text, &["udp"]);
@@ -218,6 +213,23 @@ fn what_begins_where_many_are_behind_one_address_counts_at_none() {
         wait(&mut bench, 121);
         assert_eq!((seen(&mut bench).len(), of_a(&bench, &shared, text)), (0, 0));
     });
+}
+
+/// Of two tenants with an interface in common, each says what counts of its own.
+#[test]
+fn what_begins_there_is_its_tenant_s_and_its_classes_matter_alone() {
+    let mut all = Tenants::default();
+    let class = Class { acl: 0, tenant: 2 };
+    all.set(1, Some(Tenant { uncounted: vec![4], classes: vec![class], ..limited(7) }));
+    (2..=3).for_each(|number| all.set(number, Some(limited(7))));
+    all.set_place(4, Place { tenant: 1, ..Place::default() });
+    all.set_place(5, Place { tenant: 1, ..Place::default() });
+    let key = tables::session::Key::v4(0, 17, (1, 7), (2, 9)).0;
+    for (number, interface, counts) in
+        [(1, 4, false), (1, 5, true), (2, 4, false), (2, 5, true), (3, 4, true)]
+    {
+        assert_eq!(all.source_limit(number, &key, interface).is_some(), counts, "{number} at {interface}");
+    }
 }
 
 /// Of two tenants, and of one that has the number of another, each has its own figures.
