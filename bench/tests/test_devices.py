@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -467,14 +469,26 @@ def test_all_flows_and_stations_are_there_before_a_trial(suite, packets, tmp_pat
     assert loads == ([(packets, False, False)] if packets else [])
 
 
-def test_a_signal_waits_until_a_device_is_down():
-    steps = []
+@pytest.mark.parametrize("others", [False, True])
+def test_a_signal_waits_until_a_device_is_down(others):
+    """Also where there is another thread, which the kernel gives it to."""
+    steps, over = [], threading.Event()
 
     def down():
         os.kill(os.getpid(), signal.SIGINT)
+        # (A thread that has taken it tells this one in a moment.)
+        time.sleep(0.1)
         steps.append("down")
 
-    with pytest.raises(KeyboardInterrupt), running(SimpleNamespace(up=lambda: steps.append("up"), down=down)):
-        pass
-    assert steps == ["up", "down"]
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    if others:
+        threading.Thread(target=over.wait).start()
+    try:
+        with pytest.raises(KeyboardInterrupt), running(SimpleNamespace(up=lambda: steps.append("up"), down=down)):
+            pass
+        assert steps == ["up", "down"]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, before)

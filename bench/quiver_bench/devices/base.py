@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -242,11 +243,22 @@ def running(made: Device) -> Iterator[Device]:
 def undisturbed() -> Iterator[None]:
     """Signals that stop us come when this is over: what is half taken down would stay."""
     stopping = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM}
+    came: list[int] = []
+    # Blocked, so that programs that we start meanwhile aren't stopped either. But the kernel gives a signal to another thread
+    # then, where there is one, and Python has it handled by this one all the same.
+    handlers = {number: signal.getsignal(number) for number in stopping}
+    mine = threading.current_thread() is threading.main_thread()
+    for number in stopping if mine else ():
+        signal.signal(number, lambda number, _: came.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
     try:
         yield
     finally:
+        for number in stopping if mine else ():
+            signal.signal(number, signal.SIG_DFL if handlers[number] is None else handlers[number])
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for late in dict.fromkeys(came):
+            signal.raise_signal(late)
 
 
 def resident(pids: list[int]) -> int | None:
