@@ -12,51 +12,48 @@ from lab.sessions import only, red, sessions, sockets, talk, tap, tenant
 WORKERS = 2
 
 
-def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
-    c = lab.pod("c")
-    daemon.apply(tap("c", c, 3) + tenant("max_sessions = 2") + tenant(name="blue", interface="c"))
+@contextlib.contextmanager
+def full(two, daemon, reason):
+    """Two flows of a, while a third one is dropped for that reason; they still pass behind it, and so does that one once there is room."""
     pairs = (two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")
     with sockets(*pairs) as (first, one), sockets(*pairs) as (second, other), sockets(*pairs) as (third, last):
         talk(first, one)
         talk(second, other)
         third.sendto(b"x", last.getsockname())
-        eventually(lambda: daemon.dropped("quota") == 1, lambda: f"a drop by name: {daemon.drops()}")
+        eventually(lambda: daemon.dropped(reason) == 1, lambda: f"a drop by name: {daemon.drops()}")
         assert red(daemon) == {"sessions": 2, "created": 2, "evicted": 0, "refused": 1}
+        yield
         talk(first, one)
         talk(second, other)
-        c.must_ping("10.2.0.2")
-        assert [one["tenant"] for one in sessions(daemon, "--protocol", "icmp")] == ["blue"]
         daemon.cli("clear", "session", "--port", str(other.getsockname()[1]))
         talk(third, last)
+
+
+def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
+    c = lab.pod("c")
+    daemon.apply(tap("c", c, 3) + tenant("max_sessions = 2") + tenant(name="blue", interface="c"))
+    with full(two, daemon, "quota"):
+        c.must_ping("10.2.0.2")
+        assert [one["tenant"] for one in sessions(daemon, "--protocol", "icmp")] == ["blue"]
 
 
 def test_a_source_that_has_as_many_as_it_may_keeps_no_other_out(lab, two, daemon):
     c = lab.pod("c")
     daemon.apply(tap("c", c, 3) + tenant("max_sessions_per_source = 2", interface='a", "c'))
     assert "PER SOURCE" in daemon.cli("show", "tenant").stdout
-    pairs = (two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")
-    with sockets(*pairs) as (first, one), sockets(*pairs) as (second, other), sockets(*pairs) as (third, last):
-        talk(first, one)
-        talk(second, other)
-        third.sendto(b"x", last.getsockname())
-        eventually(lambda: daemon.dropped("source-quota") == 1, lambda: f"a drop by name: {daemon.drops()}")
-        assert red(daemon) == {"sessions": 2, "created": 2, "evicted": 0, "refused": 1}
+    with full(two, daemon, "source-quota"):
         said = daemon.cli("explain", "10.1.0.2:4000", "10.2.0.2", "udp/53").stdout
         assert "its source has 2 of 2: it is dropped" in said, said
-        talk(first, one)
-        talk(second, other)
         c.must_ping("10.2.0.2")
         figures = daemon.scrape()[1].splitlines()
         assert 'quiver_tenant_sessions_per_source_max{tenant="red"} 2' in figures
         assert any('reason="source-quota"' in line and line.endswith(" 1") for line in figures if "tenant_drops" in line)
-        daemon.cli("clear", "session", "--port", str(other.getsockname()[1]))
-        talk(third, last)
     daemon.apply(tenant("max_sessions_per_source = 2", 'source_exempt_interfaces = ["a"]', interface='a", "c'))
     assert "2, any at a" in daemon.cli("show", "tenant").stdout
     assert "its source isn't counted" in daemon.cli("explain", "10.1.0.2:4000", "10.2.0.2", "udp/53").stdout
     with contextlib.ExitStack() as stack:
         for _ in range(4):
-            talk(*stack.enter_context(sockets(*pairs)))
+            talk(*stack.enter_context(sockets(two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")))
     assert daemon.dropped("source-quota") == 1, daemon.drops()
     _, results, _ = daemon.offer(tenant("max_sessions_per_source = 2", 'source_exempt_interfaces = ["z"]'))
     assert results["red"]["refused"]["field"] == "source_exempt_interfaces"

@@ -8,6 +8,31 @@ import (
 	"testing"
 )
 
+// Anybody who may write Services can name any address: what a node itself needs isn't led into the cluster on the node.
+func TestWhatANodeNeedsStaysWhereItIs(t *testing.T) {
+	node := here
+	node.Needed = map[netip.Addr]string{netip.MustParseAddr("198.51.100.6"): "an address of the API server", netip.MustParseAddr("192.168.7.9"): "a router of this node"}
+	node.Resolvers = map[netip.Addr]bool{netip.MustParseAddr("192.168.7.53"): true}
+	const spec = `
+spec: {type: LoadBalancer, clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{port: 80}], externalIPs: [%s]}
+status: {loadBalancer: {ingress: [%s]}}
+`
+	for _, c := range []struct{ external, ingress, led, told string }{
+		{"203.0.113.1", "", "203.0.113.1", ""},
+		{"198.51.100.6", "", "", "198.51.100.6 is an address of the API server: only pods are answered there"},
+		{"", "{ip: 198.51.100.6}", "", "198.51.100.6 is an address of the API server: only pods are answered there"},
+		{"192.168.7.9", "", "", "192.168.7.9 is a router of this node: only pods are answered there"},
+		{"192.168.7.53", "", "", "192.168.7.53 is a resolver of this node: only pods are answered there"},
+		// The cluster's own resolvers, for the nodes as well.
+		{"", "{ip: 192.168.7.53}", "192.168.7.53", ""},
+	} {
+		set := Of(serviceOf(t, fmt.Sprintf(spec, c.external, c.ingress)), slicesOf(t, slice4+one("10.244.1.2", "")), &node)
+		if got := fmt.Sprint(set.Addresses); got != strings.TrimSpace("[10.96.0.1 "+c.led)+"]" || strings.Join(set.Problems, "; ") != c.told || len(set.VIPs) != 2 {
+			t.Errorf("%s, %s: led %s, told %q, %q", c.external, c.ingress, got, set.Problems, worded(set))
+		}
+	}
+}
+
 func TestAskedFromOutside(t *testing.T) {
 	endpoints := slicesOf(t, slice4+one("10.244.1.2", ", nodeName: n1")+one("10.244.2.2", ", nodeName: n2")+
 		one("10.244.1.3", ", nodeName: n1, conditions: {ready: false, serving: true, terminating: true}"))

@@ -255,10 +255,8 @@ impl Stream {
         }
         self.forget();
         let filter = Filter { tenant: number, ..self.filter };
-        // Where a worker doesn't answer or too many look on, next time.
-        // (It takes the place of the one before, which is there beside it for a while.)
-        let most = 2 * WATCHES;
-        if let Ok(next) = Watch::one_of(most, &self.watch.shared, filter, self.kinds) {
+        // It takes the place of the one before, which is there beside it for a while. Where a worker doesn't answer, next time.
+        if let Ok(next) = Watch::one_of(2 * WATCHES, &self.watch.shared, filter, self.kinds) {
             let before = core::mem::replace(&mut self.watch, next);
             (self.before, self.filter) = (Some((before, Instant::now())), filter);
         }
