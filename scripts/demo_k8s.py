@@ -60,10 +60,10 @@ def show(cluster):
             title(f"Packets over memif, both ways: {left} and {right}")
             at_left, at_right = exchange(cluster, ("left", left), ("right", right))
             for name, end, other in (("left", at_left, at_right), ("right", at_right, at_left)):
-                say(f"  {name} received {end['foreign']} of the {other['sent']} packets that the other sent")
+                say(f"  the other sent {other['sent']} packets, and {name} received {end['foreign']}")
                 good &= end["foreign"] > 0
         say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
-        say("  What is sent before the other end is there, or after it has gone, isn't received.")
+        say("  What is sent before the other end is there, or after it has gone, isn't received; what ICMP says of such packets is received, too.")
         good &= ask(cluster, of)
         title("What the first node's quiverd has counted")
         # (Whoever was left to look around may have uninstalled it.)

@@ -102,6 +102,18 @@ def test_a_capture_of_drops_names_the_reason(two, daemon):
     assert reason.encode() in file.read_bytes(), "the comment names the reason"
 
 
+@pytest.mark.parametrize("words", [(), ("--count", 1000)])
+@pytest.mark.parametrize("end,said", [("stop", "quiverd has ended"), ("kill", "quiverd went away")])
+def test_who_captures_is_told_that_quiverd_has_ended_and_keeps_what_there_was(own_daemon, tmp_path, end, said, words):
+    daemon = own_daemon().start()
+    file = tmp_path / "cut.pcapng"
+    with daemon_capture(daemon, file, *words) as process:
+        getattr(daemon, end)()
+        assert process.wait() == 3, process.output()
+        assert f"pcap start: {said}" in process.output(), process.output()
+    assert rdpcap(str(file)) == []
+
+
 def daemon_capture(daemon, file, *options):
     """Starts a capture and waits until it has begun, that is, the file has its header."""
     process = Process(tool("quiver"), "--socket", daemon.socket, "pcap", "start", *options, "--write", file)

@@ -56,19 +56,45 @@ impl ArcPlace {
     #[inline(always)]
     #[must_use]
     pub fn next(self, arcs: &Arcs, interface: IfIndex, meta: &mut Meta) -> u8 {
-        meta.arc = meta.arc.wrapping_add(1);
-        self.edge(arcs, interface, meta.arc)
+        self.way(arcs, interface).next(meta)
     }
 
     /// Edge of the chain's step `position`.
     #[inline(always)]
     #[must_use]
     pub fn edge(self, arcs: &Arcs, interface: IfIndex, position: u8) -> u8 {
+        self.way(arcs, interface).edge(position)
+    }
+
+    /// The way of all packets of `interface`, for who has several of them.
+    #[inline(always)]
+    #[must_use]
+    pub fn way(self, arcs: &Arcs, interface: IfIndex) -> Way<'_> {
         let chain = arcs.chains.get(self.arc as usize).and_then(|chains| chains.get(interface as usize));
-        match chain {
-            Some(chain) if position < chain.len => self.base + chain.members[position as usize],
-            _ => 0,
-        }
+        let members = chain.and_then(|chain| chain.members.get(..chain.len.into())).unwrap_or_default();
+        Way { base: self.base, members }
+    }
+}
+
+/// An interface's way along an arc, from one place of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'t> {
+    base: u8,
+    members: &'t [u8],
+}
+
+impl Way<'_> {
+    /// As [`ArcPlace::next`].
+    #[inline(always)]
+    #[must_use]
+    pub fn next(self, meta: &mut Meta) -> u8 {
+        meta.arc = meta.arc.wrapping_add(1);
+        self.edge(meta.arc)
+    }
+
+    #[inline(always)]
+    fn edge(self, position: u8) -> u8 {
+        self.members.get(usize::from(position)).map_or(0, |member| self.base + member)
     }
 }
 

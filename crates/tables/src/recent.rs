@@ -72,16 +72,29 @@ impl Recent {
     pub fn note(&self, key: &Key, stay: Stay, now: u32) -> Noted {
         let (bucket, tag) = self.place(key);
         let word = tag | if stay == Stay::Long { LONG } else { 0 } | u64::from(now) & TIME;
-        // Who finds its place taken by another worker looks once more.
+        // Nearly always it is there.
+        for slot in bucket {
+            let old = slot.load(Ordering::Relaxed);
+            if old & TAG == tag {
+                if old != word {
+                    slot.store(word, Ordering::Relaxed);
+                }
+                return if self.is_live(old, now) { Noted::Known } else { Noted::New };
+            }
+        }
+        self.enter(bucket, word, now)
+    }
+
+    /// Makes a flow that isn't one a member.
+    #[inline(never)]
+    fn enter(&self, bucket: &[AtomicU64; WAYS], word: u64, now: u32) -> Noted {
+        // Who finds its place taken by another worker looks once more: it may be for the same flow.
         for _ in 0..2 {
             let mut victim: Option<(&AtomicU64, u64, u64)> = None;
             for slot in bucket {
                 let old = slot.load(Ordering::Relaxed);
-                if old & TAG == tag {
-                    if old != word {
-                        slot.store(word, Ordering::Relaxed);
-                    }
-                    return if self.is_live(old, now) { Noted::Known } else { Noted::New };
+                if old & TAG == word & TAG {
+                    return Noted::Known;
                 }
                 let rank = if self.is_live(old, now) { age(old, now) } else { u64::MAX };
                 if victim.is_none_or(|(_, _, best)| rank > best) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -151,6 +152,8 @@ func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out
 	if err != nil {
 		return err
 	}
+	// Whoever has enough ends the stream, of which client-go writes on standard error as of a fault. What is one, it returns as well.
+	ctx = klog.NewContext(ctx, klog.Logger{})
 	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: failures})
 }
 

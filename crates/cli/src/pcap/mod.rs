@@ -52,7 +52,7 @@ pub(super) struct StartArgs {
     #[arg(add = ArgValueCandidates::new(candidates::interfaces))]
     interfaces: Vec<String>,
     /// End after this many packets
-    #[arg(short, long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End after this time: 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = seconds::parse)]

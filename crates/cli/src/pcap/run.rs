@@ -116,8 +116,6 @@ impl Capture {
                         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(End::ReaderGone),
                         Err(source) => return Err(Error::Write { path: self.path.clone(), source }),
                     },
-                    // As many have been captured as were asked for.
-                    None if self.limit.is_some() => return Ok(End::Enough),
                     None => return Err(Error::Ended { doing: "pcap start" }),
                 },
                 () = &mut timeout => return Ok(End::Stopped),

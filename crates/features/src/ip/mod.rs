@@ -13,6 +13,7 @@ mod next_hop;
 mod output;
 pub(crate) mod rewrite;
 pub(crate) mod rpf;
+pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

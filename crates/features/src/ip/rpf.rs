@@ -1,18 +1,17 @@
 //! The reverse path filter of both IP versions (RFC 3704): does a route lead back to where a packet claims to be from?
 
 use super::family::{Family, V4, V6};
+use super::sources::Sources;
 use super::{Fibs, NextHop, NextHopKind, NextHops};
 use crate::interface::{Interface, Interfaces, Rpf};
 use crate::tiered::{self, Tiered};
 use core::fmt;
-use core::marker::PhantomData;
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
-use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, IfIndex, Node, NodeContext, prefetch_read};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
 
 graph::drops! {
     /// Why a packet isn't believed to be from where it claims.
@@ -36,9 +35,7 @@ pub(crate) struct ReversePath<F: Family> {
     hops: Key<NextHops>,
     arcs: Key<Arcs>,
     place: ArcPlace,
-    addresses: Box<[F::Address; MAX_VECTOR]>,
-    ids: Box<[u32; MAX_VECTOR]>,
-    family: PhantomData<F>,
+    sources: Sources<F>,
 }
 
 impl<F: Family> ReversePath<F> {
@@ -50,9 +47,7 @@ impl<F: Family> ReversePath<F> {
             hops: cx.table(),
             arcs: cx.table(),
             place: cx.arc(arc),
-            addresses: Box::new([F::Address::default(); MAX_VECTOR]),
-            ids: Box::new([0; MAX_VECTOR]),
-            family: PhantomData,
+            sources: Sources::new(),
         })
     }
 }
@@ -75,15 +70,7 @@ impl<F: Family> Tiered for ReversePath<F> {
         while let Some(first) = frame.slots.get(at) {
             let meta = ctx.packets.meta(*first);
             let (rx_if, table) = (meta.rx_if, meta.table);
-            let mut end = at;
-            for (slot, address) in frame.slots[at..].iter().zip(self.addresses.iter_mut()) {
-                let meta = ctx.packets.meta(*slot);
-                if meta.rx_if != rx_if || meta.table != table {
-                    break;
-                }
-                *address = F::source(ctx.packets, *slot);
-                end += 1;
-            }
+            let end = at + self.sources.read(ctx.packets, &frame.slots[at..]);
             self.run(ctx, rx_if, table, &frame.slots[at..end], &mut frame.next[at..end]);
             at = end;
         }
@@ -91,48 +78,33 @@ impl<F: Family> Tiered for ReversePath<F> {
 }
 
 impl<F: Family> ReversePath<F> {
+    /// Of packets of one interface, whose sources have been read.
     #[inline(always)]
     fn run(&mut self, ctx: &mut Ctx<'_>, rx_if: IfIndex, table: u16, slots: &[SlotId], next: &mut [u8]) {
         let tables = ctx.tables;
-        let arcs = tables.get(self.arcs);
+        let (fibs, hops) = (tables.get(self.fibs), tables.get(self.hops));
         let interface = tables.get(self.interfaces).get(rx_if);
-        let mode = interface.rpf;
-        match tables.get(self.fibs).get(table) {
-            Some(vrf) => {
-                F::fib(vrf).lookup_batch(
-                    &self.addresses[..slots.len()],
-                    &mut self.ids[..slots.len()],
-                    prefetch_read,
-                );
-            }
-            None => self.ids.fill(0),
-        }
+        let way = self.place.way(tables.get(self.arcs), rx_if);
         let mut last = None;
-        for (at, (slot, next)) in slots.iter().zip(next).enumerate() {
-            let id = self.ids[at];
+        let sources = self.sources.look_up(fibs, table, slots.len());
+        for ((slot, next), (source, id)) in slots.iter().zip(next).zip(sources) {
             let found = match last {
                 Some((known, found)) if known == id => found,
-                _ => self.verdict(ctx, mode, rx_if, id, self.addresses[at]),
+                _ => verdict::<F>((fibs, hops), interface.rpf, rx_if, id, source),
             };
             // What a lookup in another VRF says of one source isn't what it says of the next.
             last = (!found.of_source).then_some((id, found));
-            let verdict = found.verdict;
-            *next = match verdict {
-                Ok(()) => self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot)),
+            *next = match found.verdict {
+                Ok(()) => way.next(ctx.packets.meta_mut(*slot)),
                 // Our own addresses are nobody else's, whatever is allowed.
                 Err(Drop::NoRouteBack | Drop::WrongInterface)
-                    if is_allowed(interface, F::generic(self.addresses[at])) =>
+                    if is_allowed(interface, F::generic(source)) =>
                 {
-                    self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot))
+                    way.next(ctx.packets.meta_mut(*slot))
                 }
                 Err(reason) => ctx.drop(*slot, reason),
             };
         }
-    }
-
-    /// What the route back, next hop `id`, says of packets from `source` that came in by `rx_if`.
-    fn verdict(&self, ctx: &Ctx<'_>, mode: Rpf, rx_if: IfIndex, id: u32, source: F::Address) -> Found {
-        verdict::<F>((ctx.table(self.fibs), ctx.table(self.hops)), mode, rx_if, id, source)
     }
 }
 

@@ -7,44 +7,45 @@ use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Shape};
 use graph::simd::Simd;
 
-/// Length in bytes of the link-layer header that is put in front: Ethernet without tags. Others go the general way.
+/// Length in bytes of the link-layer header that is put in front: Ethernet without tags. Where there is none, as to interfaces of IP packets, none is; others go
+/// the general way.
 const HEADER: usize = 14;
 
 /// What packets to a next hop have to be like, and what is made of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usual {
-    /// What `shape` was made for: where the IP header begins, how long it is at least, and the interface to leave by.
-    made_for: (u16, u16, u16),
+    /// What `shape` was made for: where the IP header begins, how long it is at least, the interface to leave by, and how long the link-layer header is.
+    made_for: (u16, u16, u16, u8),
     shape: Shape,
-    /// Where the link-layer header will begin.
+    /// Where a link-layer header begins, if there is one.
     data: usize,
-    header: [u8; HEADER],
+    header: Option<[u8; HEADER]>,
     mtu: u32,
 }
 
 impl Usual {
     /// No packet.
     pub(crate) const NONE: Self =
-        Self { made_for: (0, 0, 0), shape: Shape::NONE, data: 0, header: [0; HEADER], mtu: 0 };
+        Self { made_for: (0, 0, 0, 0), shape: Shape::NONE, data: 0, header: None, mtu: 0 };
 
     /// Becomes that of the packets of `lane` whose IP headers begin at `at` and have `len` bytes or more.
     #[inline(always)]
     pub(crate) fn adapt(&mut self, lane: &Lane<'_>, at: u16, len: u16) {
         let hop = lane.hop;
-        if hop.header_len as usize != HEADER || at < MAX_REWRITE as u16 {
+        let has_header = usize::from(hop.header_len) == HEADER;
+        if (!has_header && hop.header_len != 0) || at < MAX_REWRITE as u16 {
             *self = Self::NONE;
             return;
         }
-        if self.made_for != (at, len, hop.tx_if) {
-            self.made_for = (at, len, hop.tx_if);
+        let made_for = (at, len, hop.tx_if, hop.header_len);
+        if self.made_for != made_for {
+            self.made_for = made_for;
             self.data = usize::from(at) - HEADER;
-            self.shape = shape(at, len, hop.tx_if);
+            self.shape = shape(made_for);
         }
         // The MTU is 0 where the lane is closed.
         self.mtu = lane.mtu;
-        if let Some(header) = hop.header.first_chunk() {
-            self.header = *header;
-        }
+        self.header = hop.header.first_chunk().filter(|_| has_header).copied();
     }
 
     /// Sends a packet on: it has one hop less, and the link-layer header is put in front. Gives its length before that. `None`,
@@ -65,16 +66,18 @@ impl Usual {
         if len > self.mtu || !F::take_hop(ip) {
             return None;
         }
-        *header = self.header;
+        if let Some(its) = &self.header {
+            *header = *its;
+        }
         self.shape.apply(simd, meta);
         Some(len)
     }
 }
 
-/// Of packets whose IP headers begin at `at` and have `len` bytes or more, on their way to interface `tx_if`.
+/// Of packets whose IP headers begin at `at` and have `len` bytes or more, on their way to interface `tx_if`, which get so long a header.
 #[inline(never)]
-fn shape(at: u16, len: u16, tx_if: IfIndex) -> Shape {
-    let data = at - HEADER as u16;
+fn shape((at, len, tx_if, header_len): (u16, u16, IfIndex, u8)) -> Shape {
+    let data = at - u16::from(header_len);
     Shape::ANY
         .expect(Field::Data, at..=at)
         .expect(Field::End, at + len..=HEAD_AREA as u16)

@@ -4,17 +4,17 @@
 //! Whoever of the two interfaces has sent last has the flow: one that the other interface goes on with is forgotten.
 
 use super::choice::{Splits, flow_of, ports_of, stay};
+use super::split::PortSplit;
+use crate::ip::sources::Sources;
 use crate::ip::{Fibs, NextHops};
 use crate::session::tuple::Kind;
 use crate::tiered::{self, Tiered};
 use core::fmt;
-use core::marker::PhantomData;
 use graph::arc::{ArcPlace, Arcs};
-use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, IfIndex, Node, NodeContext, prefetch_read};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
 use tables::recent::Noted;
 use wire::IpProtocol;
 
@@ -36,9 +36,7 @@ pub(super) struct Learn<F: Splits> {
     hops: Key<NextHops>,
     arcs: Key<Arcs>,
     place: ArcPlace,
-    addresses: Box<[F::Address; MAX_VECTOR]>,
-    ids: Box<[u32; MAX_VECTOR]>,
-    family: PhantomData<F>,
+    sources: Sources<F>,
 }
 
 impl<F: Splits> Learn<F> {
@@ -49,9 +47,7 @@ impl<F: Splits> Learn<F> {
             hops: cx.table(),
             arcs: cx.table(),
             place: cx.arc(arc),
-            addresses: Box::new([F::Address::default(); MAX_VECTOR]),
-            ids: Box::new([0; MAX_VECTOR]),
-            family: PhantomData,
+            sources: Sources::new(),
         })
     }
 }
@@ -75,18 +71,11 @@ impl<F: Splits> Tiered for Learn<F> {
         while let Some(first) = frame.slots.get(at) {
             let meta = ctx.packets.meta(*first);
             let (rx_if, table) = (meta.rx_if, meta.table);
-            let mut end = at;
-            for (slot, address) in frame.slots[at..].iter().zip(self.addresses.iter_mut()) {
-                let meta = ctx.packets.meta(*slot);
-                if meta.rx_if != rx_if || meta.table != table {
-                    break;
-                }
-                *address = F::source(ctx.packets, *slot);
-                end += 1;
-            }
+            let end = at + self.sources.read(ctx.packets, &frame.slots[at..]);
             self.learn(ctx, rx_if, table, &frame.slots[at..end], &mut counts);
+            let way = self.place.way(arcs, rx_if);
             for (slot, next) in frame.slots[at..end].iter().zip(&mut frame.next[at..end]) {
-                *next = self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot));
+                *next = way.next(ctx.packets.meta_mut(*slot));
             }
             at = end;
         }
@@ -97,7 +86,7 @@ impl<F: Splits> Tiered for Learn<F> {
 }
 
 impl<F: Splits> Learn<F> {
-    /// Looks at the sources of packets of one interface, whose addresses are there: those that are a split's are its flows.
+    /// Looks at the sources of packets of one interface, which have been read: those that are a split's are its flows.
     #[inline(always)]
     fn learn(
         &mut self,
@@ -107,33 +96,56 @@ impl<F: Splits> Learn<F> {
         slots: &[SlotId],
         counts: &mut [u64; Counter::SPECS.len()],
     ) {
-        let hops = ctx.tables.get(self.hops);
-        let Some(vrf) = ctx.tables.get(self.fibs).get(table) else { return };
-        let (addresses, ids) = (&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
-        F::fib(vrf).lookup_batch(addresses, ids, prefetch_read);
+        let (fibs, hops) = (ctx.tables.get(self.fibs), ctx.tables.get(self.hops));
         let now = (ctx.now / 1_000_000_000) as u32;
-        for (slot, id) in slots.iter().zip(&*self.ids) {
-            let Some(hop) = hops.split(hops.get(*id)) else { continue };
-            let split = &hop.split;
-            if hops.get(hop.matching).tx_if == rx_if {
-                let (key, mark) = flow_of::<F>(ctx.packets, *slot);
-                let from = ports_of(&key, mark).0;
-                if mark.kind != Kind::Flow || split.ports.has(IpProtocol(key.protocol()), from) {
-                    continue;
-                }
-                match split.flows.note(&key, stay(&key), now) {
-                    Noted::Known => {}
-                    Noted::New => counts[Counter::Learned as usize] += 1,
-                    Noted::Replaced => {
-                        counts[Counter::Learned as usize] += 1;
-                        counts[Counter::Evicted as usize] += 1;
+        let mut last: Option<(u32, Option<End<'_>>)> = None;
+        for (slot, (_, id)) in slots.iter().zip(self.sources.look_up(fibs, table, slots.len())) {
+            let end = match last {
+                Some((known, end)) if known == id => end,
+                _ => End::of(hops, id, rx_if),
+            };
+            last = Some((id, end));
+            match end {
+                None => {}
+                Some(End::Matching(split)) => {
+                    let (key, mark) = flow_of::<F>(ctx.packets, *slot);
+                    let from = ports_of(&key, mark).0;
+                    if mark.kind != Kind::Flow || split.ports.has(IpProtocol(key.protocol()), from) {
+                        continue;
                     }
+                    let noted = split.flows.note(&key, stay(&key), now);
+                    counts[Counter::Learned as usize] += u64::from(noted != Noted::Known);
+                    counts[Counter::Evicted as usize] += u64::from(noted == Noted::Replaced);
                 }
-            } else if hops.get(hop.others).tx_if == rx_if {
-                let (key, mark) = flow_of::<F>(ctx.packets, *slot);
-                let forgotten = mark.kind == Kind::Flow && split.flows.forget(&key);
-                counts[Counter::Forgotten as usize] += u64::from(forgotten);
+                Some(End::Others(split)) => {
+                    let (key, mark) = flow_of::<F>(ctx.packets, *slot);
+                    let forgotten = mark.kind == Kind::Flow && split.flows.forget(&key);
+                    counts[Counter::Forgotten as usize] += u64::from(forgotten);
+                }
             }
+        }
+    }
+}
+
+/// Which of a split's two interfaces packets came in by.
+#[derive(Clone, Copy)]
+enum End<'t> {
+    /// That of its ports.
+    Matching(&'t PortSplit),
+    /// The other one.
+    Others(&'t PortSplit),
+}
+
+impl<'t> End<'t> {
+    /// Of the split that next hop `id` is. `None`: it is none, or has another interface.
+    #[inline(always)]
+    fn of(hops: &'t NextHops, id: u32, rx_if: IfIndex) -> Option<Self> {
+        let hop = hops.split(hops.get(id))?;
+        let leads = |id| hops.get(id).tx_if == rx_if;
+        if leads(hop.matching) {
+            Some(Self::Matching(&hop.split))
+        } else {
+            leads(hop.others).then_some(Self::Others(&hop.split))
         }
     }
 }

@@ -44,8 +44,13 @@ fn answered(bench: &mut Bench, text: &'static str, names: &[&str]) {
 
 /// Sessions that count at A.
 fn of_a(bench: &Bench, tenant: &Tenant, text: &'static str) -> u32 {
+    of(bench, tenant, text, "udp")
+}
+
+/// Sessions that count at who sends that row.
+fn of(bench: &Bench, tenant: &Tenant, text: &'static str, name: &str) -> u32 {
     let tenants = bench.publisher.current().share(bench.key::<Tenants>());
-    let row = packet(text, "udp");
+    let row = packet(text, name);
     let source = if text == V4 {
         std::net::Ipv4Addr::from(<[u8; 4]>::try_from(&row.frame[26..30]).unwrap()).into()
     } else {
@@ -152,6 +157,23 @@ fn a_connection_that_begins_anew_from_the_other_side_is_that_one_s() {
         assert_eq!(of_a(&bench, &shared, text), 0);
         pass(&mut bench, text, "udp");
     }
+}
+
+/// Where it begins anew says whether it counts, not where it had begun before.
+#[test]
+fn a_connection_that_begins_anew_counts_as_what_begins_there_does() {
+    everywhere(|tier, text, _| {
+        for uncounted in [vec![], vec![2], vec![3], vec![2, 3]] {
+            let shared = Tenant { uncounted, ..limited(1) };
+            let mut bench = bench(tier, std::slice::from_ref(&shared));
+            for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "tcp rst answer"] {
+                pass(&mut bench, text, name);
+            }
+            pass(&mut bench, text, "tcp syn answer");
+            let counts = u32::from(!shared.uncounted.contains(&3));
+            assert_eq!((seen(&mut bench).len(), of(&bench, &shared, text, "tcp syn answer")), (1, counts));
+        }
+    });
 }
 
 /// It holds from the next session on; those that are there count, and stay.
