@@ -44,7 +44,7 @@ miri: ## Miri (undefined behaviour) over regions, packet slots and the rings of 
 fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`
 	scripts/fuzz.sh $(or $(MINUTES),10)
 
-nightly: ## what is too long for each run: fuzzing MINUTES (10) a target in Rust and Go, models, Miri; an hour and three quarters
+nightly: ## what is too long for each run: fuzzing MINUTES (10) a target in Rust and Go, models, Miri, the cluster and Kubernetes' own suite; four hours
 	scripts/nightly.sh $(or $(MINUTES),10)
 
 libraries: ## the memif libraries for Go and C

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for each run of the tests: nightly.sh [MINUTES]. Every fuzz target for so many minutes of a processor (10), in
-# Rust and Go; every interleaving of the models; Miri; system tests with millions of routes (as root). With 10, an hour and three quarters on an idle machine. Goes through all of it and fails at the end
-# if anything did; what fuzzing finds is where `scripts/fuzz.sh` and `go test` say.
+# Rust and Go; every interleaving of the models; Miri; and, as root, system tests with millions of routes, and the Kubernetes cluster: its tests by Helm, plain and with tunnels between nodes, Kubernetes'
+# own suite for networks and for policies. With 10, four hours on an idle machine. Goes through all of it and fails at the end if anything did; what fuzzing finds is where `scripts/fuzz.sh` and `go test` say.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-10}
@@ -27,9 +27,17 @@ large_system() {
   cargo build --locked --release --bins && QUIVER_TEST_LARGE=1 scripts/system.sh tests/system/test_routes.py
 }
 
+cluster() {
+  scripts/setup.sh cluster && cargo build --locked --release --bins && scripts/cluster.sh
+}
+
 stage "fuzzing, Rust" scripts/fuzz.sh "$minutes"
 stage "fuzzing, Go" go_fuzz
 stage "models" scripts/model.sh
 stage "Miri" scripts/miri.sh
 stage "two million routes" large_system
+stage "a cluster" cluster
+stage "a cluster with tunnels" env QUIVER_OVERLAY=vxlan scripts/cluster.sh
+stage "conformance of the network" scripts/cluster.sh e2e
+stage "conformance of policies" scripts/cluster.sh e2e Netpol --skip SCTPConnectivity
 [ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
