@@ -51,10 +51,12 @@ fn of_a(bench: &Bench, tenant: &Tenant, text: &'static str) -> u32 {
 fn of(bench: &Bench, tenant: &Tenant, text: &'static str, name: &str) -> u32 {
     let tenants = bench.publisher.current().share(bench.key::<Tenants>());
     let row = packet(text, name);
+    // B's interface is one of IP packets.
+    let ip = if row.rx_if == 2 { &row.frame[14..] } else { &row.frame };
     let source = if text == V4 {
-        std::net::Ipv4Addr::from(<[u8; 4]>::try_from(&row.frame[26..30]).unwrap()).into()
+        std::net::Ipv4Addr::from(<[u8; 4]>::try_from(&ip[12..16]).unwrap()).into()
     } else {
-        std::net::Ipv6Addr::from(<[u8; 16]>::try_from(&row.frame[22..38]).unwrap()).into()
+        std::net::Ipv6Addr::from(<[u8; 16]>::try_from(&ip[8..24]).unwrap()).into()
     };
     let key = tables::session::Key::of_endpoint(0, 17, (source, 0));
     let limit = tenants.get(1).and_then(|tenant| tenant.source_limit).or(limit(1)).unwrap();
