@@ -1,6 +1,7 @@
 """Services, without kube-proxy: as pods, nodes and neighbours of the nodes see them."""
 
 import contextlib
+import json
 import time
 
 from lab.process import eventually
@@ -183,28 +184,43 @@ def sources(node, port):
     return [vip["address"] for vip in node.quiver("show", "vip")["vips"] if vip["port"] == port and vip["address"] not in node.addresses]
 
 
+def go_by(node, other, addresses):
+    """Has a node, as a neighbour that has been told so, send what is for addresses of both families by way of another node."""
+    for address, hop in zip(addresses, other.addresses, strict=True):
+        node.run("ip", "route", "replace", address, "via", hop, "proto", "82")
+
+
 def test_addresses_from_outside(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    outside = service("web", "web", (80, PORT), externalIPs=["203.0.113.7"])
-    with pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")) as of, services(cluster, outside) as made:
-        known(cluster, made["web"]["spec"]["clusterIPs"], 80, [of["b"], of["c"]])
-        # A neighbour that has been told to go by the first node.
-        n2.run("ip", "route", "replace", "203.0.113.7", "via", n1.addresses[0], "proto", "82")
-        for client in ("a", n1, n2):
-            reaches(cluster, client, "203.0.113.7", 80, "bc")
+    asked = "203.0.113.7", "2001:db8::7"
+    outside = service("web", "web", (80, PORT), externalIPs=[*asked])
+    with pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")) as of, services(cluster, outside):
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        go_by(n2, n1, asked)
+        for address in asked:
+            for client in ("a", n1, n2):
+                reaches(cluster, client, address, 80, "bc")
     nothing_left(cluster, before)
 
 
 def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluster):
     n1, n2 = cluster.nodes
-    extra = "203.0.113.5"
+    extra = "203.0.113.5", "2001:db8::5"
     before = left(cluster)
     uplinks = n1.way(n2.addresses[0]), n2.way(n1.addresses[0])
-    outside = service("web", "web", (18085, PORT), externalIPs=[*n1.addresses, extra])
+    outside = service("web", "web", (18085, PORT), externalIPs=[*n1.addresses, *extra])
     # The kubelet's port is no Service's to take.
     thief = service("thief", "web", (10250, PORT), externalIPs=[n1.addresses[0]])
-    n1.run("ip", "address", "add", f"{extra}/32", "dev", uplinks[0])
+
+    def move(node, uplink, what):
+        """The addresses come to a node's uplink, or go from it."""
+        for address, bits in zip(extra, (32, 128), strict=True):
+            # (Nobody else has them: the kernel needn't look.)
+            flags = ["nodad"] if what == "add" and bits == 128 else []
+            node.run("ip", "address", what, f"{address}/{bits}", "dev", uplink, *flags, check=what == "add")
+
+    move(n1, uplinks[0], "add")
     try:
         with (
             pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")) as of,
@@ -212,9 +228,8 @@ def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluste
         ):
             for name, port in (("web", 18085), ("thief", 10250)):
                 known(cluster, made[name]["spec"]["clusterIPs"], port, [of["b"], of["c"]])
-            # A neighbour that has been told to go by the first node.
-            n2.run("ip", "route", "replace", extra, "via", n1.addresses[0], "proto", "82")
-            for address in (*n1.addresses, extra):
+            go_by(n2, n1, extra)
+            for address in (*n1.addresses, *extra):
                 for client in ("a", "c", n1, n2):
                     becomes(cluster, client, address, 18085, "answered")
                     reaches(cluster, client, address, 18085, "bc")
@@ -229,32 +244,35 @@ def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluste
             eventually(lambda: near() == [{"b"}] * len(n1.addresses), near, timeout=60)
             for address, own in zip(n1.addresses, n2.addresses, strict=True):
                 assert asker(cluster, n2, address, 18085) == own
-            # The address goes to the other node.
-            n1.run("ip", "address", "del", f"{extra}/32", "dev", uplinks[0])
-            n2.run("ip", "address", "add", f"{extra}/32", "dev", uplinks[1])
-            n1.run("ip", "route", "replace", extra, "via", n2.addresses[0], "proto", "82")
-            for client in (n1, n2):
-                becomes(cluster, client, extra, 18085, "answered")
-            # Each node asks its own pods.
-            for client, its in ((n1, "b"), (n2, "c")):
-                asked = lambda client=client: {fetch(cluster, client, extra, 18085) for _ in range(8)}
-                eventually(lambda asked=asked, its=its: asked() == {its}, asked, timeout=60)
+            # The addresses go to the other node.
+            move(n1, uplinks[0], "del")
+            move(n2, uplinks[1], "add")
+            go_by(n1, n2, extra)
+            for address in extra:
+                for client in (n1, n2):
+                    becomes(cluster, client, address, 18085, "answered")
+                # Each node asks its own pods.
+                for client, its in ((n1, "b"), (n2, "c")):
+                    asked = lambda client=client, address=address: {fetch(cluster, client, address, 18085) for _ in range(8)}
+                    eventually(lambda asked=asked, its=its: asked() == {its}, asked, timeout=60)
     finally:
         for node, uplink in zip(cluster.nodes, uplinks, strict=True):
-            node.run("ip", "address", "del", f"{extra}/32", "dev", uplink, check=False)
-            node.run("ip", "route", "del", extra, "proto", "82", check=False)
+            move(node, uplink, "del")
+            for address in extra:
+                node.run("ip", "route", "del", address, "proto", "82", check=False)
     nothing_left(cluster, before)
 
 
 def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    nobody = service("web", "web", (80, PORT), (53, 53, "UDP"), type="NodePort", externalIPs=["203.0.113.7"])
+    outside = "203.0.113.7", "2001:db8::7"
+    nobody = service("web", "web", (80, PORT), (53, 53, "UDP"), type="NodePort", externalIPs=[*outside])
     with pods(cluster, server("a", n1), server("c", n2), server("b", n2)) as of, services(cluster, nobody) as made:
         addresses, port = made["web"]["spec"]["clusterIPs"], made["web"]["spec"]["ports"][0]["nodePort"]
         known(cluster, addresses, 80, [])
-        n2.run("ip", "route", "replace", "203.0.113.7", "via", n1.addresses[0], "proto", "82")
-        places = [(address, 80) for address in (*addresses, "203.0.113.7")]
+        go_by(n2, n1, outside)
+        places = [(address, 80) for address in (*addresses, *outside)]
         places += [(address, port) for at in cluster.nodes for address in at.addresses]
         for place in places:
             for client in ("a", "c", n1, n2):
@@ -277,21 +295,39 @@ def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(
 def test_a_load_balancer_s_addresses_are_there_for_some_sources(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    balanced = service("web", "web", (80, PORT), type="LoadBalancer", loadBalancerSourceRanges=[f"{n2.addresses[0]}/32"])
+    given = "203.0.113.9", "2001:db8::9"
+    whole = lambda addresses: [f"{address}/{bits}" for address, bits in zip(addresses, (32, 128), strict=True)]
+    balanced = service("web", "web", (80, PORT), type="LoadBalancer", loadBalancerSourceRanges=whole(n2.addresses))
     with pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2)) as of, services(cluster, balanced) as made:
-        status = '{"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}}'
+        status = json.dumps({"status": {"loadBalancer": {"ingress": [{"ip": address} for address in given]}}})
         cluster.control.kubectl("patch", "service", "web", "--subresource=status", "--patch", status)
-        known(cluster, ["203.0.113.9"], 80, [of["b"][:1]])
-        n2.run("ip", "route", "replace", "203.0.113.9", "via", n1.addresses[0], "proto", "82")
-        reaches(cluster, n2, "203.0.113.9", 80, "b")
-        for client in ("a", "c"):
-            assert tried(cluster, client, "203.0.113.9", 80) == "silent"
+        ranges = lambda sources: cluster.control.kubectl(
+            "patch", "service", "web", "--patch", json.dumps({"spec": {"loadBalancerSourceRanges": sources}})
+        )
+        known(cluster, given, 80, [of["b"]])
+        go_by(n2, n1, given)
+        for address in given:
+            reaches(cluster, n2, address, 80, "b")
+            for client in ("a", "c"):
+                assert tried(cluster, client, address, 80) == "silent"
         # The ranges are the load balancer's only.
-        reaches(cluster, "a", made["web"]["spec"]["clusterIPs"][0], 80, "b")
-        also = f'{{"spec": {{"loadBalancerSourceRanges": ["{n2.addresses[0]}/32", "{of["a"][0]}/32"]}}}}'
-        cluster.control.kubectl("patch", "service", "web", "--patch", also)
-        becomes(cluster, "a", "203.0.113.9", 80, "answered")
-        assert tried(cluster, "c", "203.0.113.9", 80) == "silent"
+        for address in made["web"]["spec"]["clusterIPs"]:
+            reaches(cluster, "a", address, 80, "b")
+        ranges(whole(n2.addresses) + whole(of["a"]))
+        for address in given:
+            becomes(cluster, "a", address, 80, "answered")
+            assert tried(cluster, "c", address, 80) == "silent"
+        # Of one family: nobody is answered at the other's address, and the owner is told.
+        ranges(whole(n2.addresses)[1:])
+        for node in cluster.nodes:
+            there = lambda node=node: [backends(node, address, 80) for address in given]
+            eventually(lambda there=there: there() == [[], of["b"][1:]], there, timeout=60)
+        becomes(cluster, "a", given[1], 80, "silent")
+        reaches(cluster, n2, given[1], 80, "b")
+        assert tried(cluster, n2, given[0], 80) != "answered"
+        because = f"none of the family of {given[0]}"
+        said = lambda: events(cluster, "web", "QuiverService")
+        eventually(lambda: any(because in text for text in said()), said, timeout=60)
     nothing_left(cluster, before)
 
 
@@ -350,10 +386,12 @@ def test_memifs_ask_and_answer(cluster, told):
 
 def test_what_cannot_be_is_told_at_the_service(cluster):
     before = left(cluster)
-    first, second = (service(name, name, (80, PORT), externalIPs=["203.0.113.8"]) for name in ("first", "second"))
+    asked = "203.0.113.8", "2001:db8::8"
+    first, second = (service(name, name, (80, PORT), externalIPs=[*asked]) for name in ("first", "second"))
     with services(cluster, first):
         time.sleep(1.1)
         with services(cluster, second):
             told = eventually(lambda: events(cluster, "second", "QuiverService"), lambda: events(cluster, "second"), timeout=60)
-            assert "203.0.113.8:80 TCP is that of Service default/first" in told[0]
+            for place in (f"{asked[0]}:80", f"[{asked[1]}]:80"):
+                assert f"{place} TCP is that of Service default/first" in told[0]
     nothing_left(cluster, before)

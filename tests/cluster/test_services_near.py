@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 
 from lab.process import eventually
 from workload import PORT, backends, becomes, known, left, nothing_left, pods, reaches, server, service, services
@@ -47,11 +48,12 @@ def test_with_a_local_internal_policy_clients_are_served_on_their_node_or_not_at
 
 
 def health(client, address, port):
-    """What a node says at a port for health checks: status, and how many endpoints it has; None: it doesn't answer."""
+    """What a node says at a port for health checks: status, how many endpoints it has, whether it leads to them; None: no answer."""
     ask = f"exec 3<>/dev/tcp/{address}/{port} && printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
     # (Line ends are those of text by now.)
     head, _, body = client.run("timeout", "30", "bash", "-c", ask, check=False).stdout.partition("\n\n")
-    return (head.split()[1], json.loads(body)["localEndpoints"]) if body else None
+    said = json.loads(body) if body else {}
+    return (head.split()[1], said["localEndpoints"], said["serviceProxyHealthy"]) if said else None
 
 
 def test_load_balancers_are_told_which_nodes_have_endpoints(cluster):
@@ -70,12 +72,20 @@ def test_load_balancers_are_told_which_nodes_have_endpoints(cluster):
                         said = lambda client=client, address=address: health(client, address, port)
                         eventually(lambda said=said, answer=answer: said() == answer, said, timeout=60)
 
-        told(("200", 2), ("503", 0))
+        told(("200", 2, True), ("503", 0, True))
         cluster.control.kubectl("label", "pod", "c", "app=web")
         cluster.control.kubectl("label", "pod", "b", "app-")
-        told(("200", 1), ("200", 1))
+        told(("200", 1, True), ("200", 1, True))
         cluster.control.kubectl("label", "pod", "e", "app-")
-        told(("503", 0), ("200", 1))
+        told(("503", 0, True), ("200", 1, True))
+        # While quiverd doesn't go on, pods are of no use. (Whoever is asked is asked through the kernel, and not by it.)
+        n2.signal("quiverd", signal.SIGSTOP)
+        try:
+            told(("503", 0, True), ("503", 1, False))
+        finally:
+            n2.signal("quiverd", signal.SIGCONT)
+        told(("503", 0, True), ("200", 1, True))
+        eventually(lambda: cluster.quiver.ready(n2), "the node forwards again", timeout=60)
         # Where any node will do there is nothing to be told.
         cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Cluster"}}')
         told(None, None)

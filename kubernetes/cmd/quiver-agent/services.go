@@ -13,6 +13,7 @@ import (
 	"quiver/kubernetes/internal/agent"
 	"quiver/kubernetes/internal/balance"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/service"
@@ -22,6 +23,7 @@ import (
 func keep(o options, server *agent.Agent, cluster *pods.Cluster, needed *host.Needed, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
 	settings := balance.Settings{
 		Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster, needed) }, Occupied: host.Occupied,
+		Healthy: health.Share(server.Serves),
 	}
 	if o.device != "" {
 		kernel, err := host.OpenServices(o.device)

@@ -12,9 +12,22 @@ import (
 
 var errNotCompared = errors.New("quiverd hasn't been told yet what shall be")
 
-// Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, all of its workers go on, and it answers a ping that the
-// host sends through its device towards pods. (The worker that answers isn't the one of every pod.)
-func (a *Agent) Ready(ctx context.Context) error {
+// Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, all of its workers go on, and it answers pings that the
+// host sends through its device towards pods, in each family. (The worker that answers isn't the one of every pod.)
+func (a *Agent) Ready(ctx context.Context) error { return a.forwards(ctx, a.beside()) }
+
+// Serves tells whether who asks for a Service at this node is led to its pods: all of Ready, but for what is between nodes, and policies. A node that the others
+// can't reach must not have load balancers turn away from all of them.
+func (a *Agent) Serves(ctx context.Context) error {
+	keepers := map[string]Keeper{}
+	if a.services != nil {
+		keepers["Services"] = a.services
+	}
+	return a.forwards(ctx, keepers)
+}
+
+// forwards is Ready as far as these keepers are concerned.
+func (a *Agent) forwards(ctx context.Context, keepers map[string]Keeper) error {
 	if _, err := a.Status(ctx, &agentv1.StatusRequest{}); err != nil {
 		return err
 	}
@@ -22,7 +35,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("not everything is as it shall be: %w", err)
 	}
-	for what, keeper := range a.beside() {
+	for what, keeper := range keepers {
 		if err := keeper.Ready(); err != nil {
 			return fmt.Errorf("not all %s are as they shall be: %w", what, err)
 		}

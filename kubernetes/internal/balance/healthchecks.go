@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,19 +14,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+const (
+	// So long who asks for health waits for their turn, or for us.
+	checkTime = 5 * time.Second
+	// So long they wait at most until it is known whether the node forwards: what hangs shall be told, too.
+	healthTime = 3 * time.Second
+)
+
 // check is what a load balancer outside of the cluster is told at the port of a Service (healthCheckNodePort): whether this node has a pod of
-// it, for only then it is of any use to send there what is answered locally.
+// it, and forwards, for only then it is of any use to send there what is answered locally.
 type check struct {
 	of       types.NamespacedName
 	pods     atomic.Int64
+	healthy  func(context.Context) error
 	listener net.Listener
 }
 
 // ServeHTTP answers in the words of kube-proxy.
-func (c *check) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	pods := c.pods.Load()
+func (c *check) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), healthTime)
+	defer cancel()
+	pods, healthy := c.pods.Load(), c.healthy == nil || c.healthy(ctx) == nil
 	status := http.StatusOK
-	if pods == 0 {
+	if pods == 0 || !healthy {
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -35,13 +46,15 @@ func (c *check) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"service":             map[string]string{"namespace": c.of.Namespace, "name": c.of.Name},
 		"localEndpoints":      pods,
-		"serviceProxyHealthy": true,
+		"serviceProxyHealthy": healthy,
 	})
 }
 
 // checks are those of all Services, by port.
 type checks struct {
 	all map[uint16]*check
+	// See Settings.
+	healthy func(context.Context) error
 }
 
 // bring has them answer for what the Services are now. Who can't is told, and tried again the next time.
@@ -59,7 +72,7 @@ func (c *checks) bring(w *wanted) (failed error) {
 		stays[set.HealthPort] = true
 		if there == nil {
 			var err error
-			if there, err = listen(key, set.HealthPort); err != nil {
+			if there, err = listen(key, set.HealthPort, c.healthy); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("health checks of Service %s: %w", key, err))
 				delete(c.all, set.HealthPort)
 				continue
@@ -83,13 +96,13 @@ func (c *checks) close() {
 	}
 }
 
-func listen(key types.NamespacedName, port uint16) (*check, error) {
+func listen(key types.NamespacedName, port uint16, healthy func(context.Context) error) (*check, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
 		return nil, err
 	}
-	made := &check{of: key, listener: listener}
-	server := &http.Server{Handler: made, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
+	made := &check{of: key, healthy: healthy, listener: listener}
+	server := &http.Server{Handler: made, ReadTimeout: checkTime, WriteTimeout: checkTime}
 	go func() { _ = server.Serve(listener) }()
 	return made, nil
 }

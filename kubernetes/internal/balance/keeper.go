@@ -54,6 +54,9 @@ type Settings struct {
 	Host Host
 	// Occupied is where processes of the node listen: see host.Occupied. If it is nil, nowhere.
 	Occupied func() (map[service.Place]bool, error)
+	// Healthy is nil as long as the node leads to its pods who asks for a Service: load balancers are told. It is asked as often as they ask. If there is
+	// none, they are told so always.
+	Healthy func(context.Context) error
 	// Now is the time; nil: time.Now.
 	Now func() time.Time
 	// Teller may be nil.
@@ -96,7 +99,7 @@ func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *sl
 	}
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, Loop: keeping.New("Services", log),
-		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, news: newNews(), aside: map[string]aside{},
+		wanted: newWanted(), checks: checks{all: map[uint16]*check{}, healthy: settings.Healthy}, news: newNews(), aside: map[string]aside{},
 		pods: map[types.NamespacedName]service.Pod{},
 	}
 }

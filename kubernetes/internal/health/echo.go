@@ -71,16 +71,3 @@ func Echo(ctx context.Context, address netip.Addr) error {
 		}
 	}
 }
-
-// Forwards tells whether one of several addresses answers. A node needn't have addresses of both families to ask from.
-func Forwards(ctx context.Context, addresses []netip.Addr) error {
-	var failed error
-	for _, address := range addresses {
-		err := Echo(ctx, address)
-		if err == nil {
-			return nil
-		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
-}

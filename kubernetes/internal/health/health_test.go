@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,18 +20,73 @@ func alone(t *testing.T) {
 
 func TestWhoAnswersForwards(t *testing.T) {
 	alone(t)
-	silent := netip.MustParseAddr("192.0.2.1")
 	// The kernel answers for itself.
 	for _, here := range []string{"127.0.0.1", "::1"} {
 		if err := Echo(t.Context(), netip.MustParseAddr(here)); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := Forwards(t.Context(), []netip.Addr{silent, netip.MustParseAddr("127.0.0.1")}); err != nil {
-		t.Error(err)
+	const (
+		answers4, silent4 = "192.0.2.2", "192.0.2.1"
+		answers6, silent6 = "2001:db8::2", "2001:db8::1"
+	)
+	expect := func(addresses string, wanted ...string) {
+		t.Helper()
+		var all []netip.Addr
+		for text := range strings.FieldsSeq(addresses) {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		err := Forwards(t.Context(), all)
+		if err == nil && len(wanted) > 0 {
+			t.Errorf("%s: forwards", addresses)
+		}
+		if err == nil {
+			return
+		}
+		if len(wanted) == 0 {
+			t.Errorf("%s: %v", addresses, err)
+		}
+		for _, words := range wanted {
+			if !strings.Contains(err.Error(), words) {
+				t.Errorf("%s: told %q, not %q", addresses, err, words)
+			}
+		}
+		for _, family := range []string{"IPv4", "IPv6"} {
+			if !slices.ContainsFunc(wanted, func(words string) bool { return strings.HasPrefix(words, family) }) && strings.Contains(err.Error(), family) {
+				t.Errorf("%s: told %q, though %s is well", addresses, err, family)
+			}
+		}
 	}
-	if err := Forwards(t.Context(), []netip.Addr{silent}); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
-		t.Error(err)
+	// The host has no address of IPv6, though pods may: only IPv4 is asked.
+	expect(answers4 + " " + silent6)
+	expect(silent4+" "+silent6, "IPv4: ping "+silent4)
+	expect(silent4 + " " + answers4)
+	// On a device without a carrier one stays tentative.
+	for _, words := range []string{"link add nobody type veth peer name down", "link set nobody up", "address add 2001:db8:1::1/64 dev nobody"} {
+		nstest.IP(t, strings.Fields(words)...)
+	}
+	expect(answers4 + " " + silent6)
+	// It gets one, so that both have to answer.
+	nstest.IP(t, strings.Fields("address add 2001:db8::2/64 dev silent nodad")...)
+	expect(answers4 + " " + answers6)
+	expect(answers4+" "+silent6, "IPv6: ping "+silent6)
+	expect(silent4+" "+answers6, "IPv4: ping "+silent4)
+	expect(silent4+" "+silent6, "IPv4: ping "+silent4, "IPv6: ping "+silent6)
+	// Pods have one family.
+	expect(answers4)
+	expect(silent6, "IPv6: ping "+silent6)
+	expect("")
+}
+
+// Until the kernel knows that an address is nobody else's it doesn't send from it: then the node isn't ready yet.
+func TestAFamilyWhoseAddressIsStillTestedIsAwaited(t *testing.T) {
+	nstest.Alone(t, "link set lo up", "link add silent type veth peer name end", "link set end up", "link set silent up",
+		"address add 192.0.2.2/24 dev silent", "address add 2001:db8::2/64 dev silent")
+	if !strings.Contains(nstest.IP(t, "address", "show", "dev", "silent"), "2001:db8::2/64 scope global tentative") {
+		t.Skip("the address wasn't tested, or already has been")
+	}
+	if has, err := hasFamily(false); err != nil || !has {
+		t.Errorf("the host has IPv6: %v, %v", has, err)
 	}
 }
 

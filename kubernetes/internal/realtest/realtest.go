@@ -27,6 +27,13 @@ func Socket(directory string) string { return filepath.Join(directory, "quiver.s
 // directory. Without root, or the program, the test is skipped.
 func Start(t testing.TB, directory string) (*dataplane.Client, func()) {
 	t.Helper()
+	client, end, _ := StartProcess(t, directory)
+	return client, end
+}
+
+// StartProcess does the same, and gives the process as well, for what else may happen to it.
+func StartProcess(t testing.TB, directory string) (*dataplane.Client, func(), *os.Process) {
+	t.Helper()
 	program := built(t, "quiverd")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -57,7 +64,7 @@ func Start(t testing.TB, directory string) (*dataplane.Client, func()) {
 	if err := client.Wait(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
-	return client, end
+	return client, end, process.Process
 }
 
 // built is the path of a program of ours; without it, the test is skipped.
