@@ -28,6 +28,9 @@ mkdir -p "$target/cluster"
 api="$(cd tests/cluster/conformance && go mod download sigs.k8s.io/network-policy-api && go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"
 cp --no-preserve=mode "$api/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml" "$target/cluster/clusternetworkpolicies.yaml"
 
+# Names of the cluster: the suite's, and those of a few tests.
+(cd tests/cluster/coredns && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/coredns" .)
+
 if [ "${1:-}" = e2e ]; then
   shift
   (
@@ -40,7 +43,6 @@ if [ "${1:-}" = e2e ]; then
     # agnhost serves HTTPS with these.
     cp --no-preserve=mode "$(go list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost/porter)"/localhost.{crt,key} "$target/cluster/"
   )
-  (cd tests/cluster/coredns && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/coredns" .)
   exec /usr/bin/python3 tests/cluster/e2e.py "$@"
 fi
 if [ "${1:-}" = conformance ]; then

@@ -10,7 +10,7 @@ import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "system")]
 
-from testbed import Cluster, peers  # noqa: E402 (found by the line above)
+from testbed import Cluster, dns, peers  # noqa: E402 (found by the line above)
 from workload import begins  # noqa: E402
 
 
@@ -59,7 +59,7 @@ def cluster():
     # Whoever ends the tests means the nodes, too: without this their namespaces and processes would stay.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="qk-", dir="/tmp", ignore_cleanup_errors=True) as directory:
-        cluster = Cluster(directory, peers.pack)
+        cluster = Cluster(directory, peers.pack, dns.pack)
         try:
             yield cluster.start()
         finally:

@@ -39,8 +39,8 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("quiverd: %s: %s", e.
 func (e *RefusedError) All() []*RefusedError { return append([]*RefusedError{e}, e.Others...) }
 
 // Dial prepares to talk to the quiverd at a unix socket, which needn't be there yet.
-func Dial(socket string) (*Client, error) {
-	connection, err := dial.Unix(socket, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+func Dial(socket string, options ...grpc.DialOption) (*Client, error) {
+	connection, err := dial.Unix(socket, append(options, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))...)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func compile(groups *groups, policy *networking.NetworkPolicy) (lists map[direct
 
 // others are some of those at the other end; nothing said: all.
 type others struct {
-	prefixes, except []string
+	prefixes, except []netip.Prefix
 	remark           string
 	// Or pods.
 	selectors []*selector
@@ -185,9 +185,9 @@ func (c *compiler) beside(rule *quiver.AclRule, others others) (rules []*quiver.
 // other says who is at the other end.
 func (c *compiler) other(rule *quiver.AclRule, others others, sets []string) {
 	if c.of == ingress {
-		rule.Sources, rule.SourceExcept, rule.SourceSets = others.prefixes, others.except, sets
+		rule.Sources, rule.SourceExcept, rule.SourceSets = texts(others.prefixes), texts(others.except), sets
 	} else {
-		rule.Destinations, rule.DestinationExcept, rule.DestinationSets = others.prefixes, others.except, sets
+		rule.Destinations, rule.DestinationExcept, rule.DestinationSets = texts(others.prefixes), texts(others.except), sets
 	}
 }
 
@@ -228,11 +228,11 @@ func (c *compiler) others(called string, peers []networking.NetworkPolicyPeer) (
 		case err != nil:
 			c.problems = append(c.problems, at+": "+err.Error())
 		case len(except) > 0:
-			all = append(all, others{prefixes: []string{block.String()}, except: except, remark: "ipBlock"})
+			all = append(all, others{prefixes: []netip.Prefix{block}, except: except, remark: "ipBlock"})
 		case block.Addr().Is4():
-			v4.prefixes = append(v4.prefixes, block.String())
+			v4.prefixes = append(v4.prefixes, block)
 		default:
-			v6.prefixes = append(v6.prefixes, block.String())
+			v6.prefixes = append(v6.prefixes, block)
 		}
 	}
 	if len(pods.selectors) > 0 {
@@ -241,14 +241,14 @@ func (c *compiler) others(called string, peers []networking.NetworkPolicyPeer) (
 	}
 	for _, blocks := range []others{v4, v6} {
 		if len(blocks.prefixes) > 0 {
-			blocks.prefixes, blocks.remark = unique(blocks.prefixes), "ipBlock"
+			blocks.remark = "ipBlock"
 			all = append(all, blocks)
 		}
 	}
 	return all
 }
 
-func blockOf(block *networking.IPBlock) (prefix netip.Prefix, except []string, err error) {
+func blockOf(block *networking.IPBlock) (prefix netip.Prefix, except []netip.Prefix, err error) {
 	if prefix, err = netip.ParsePrefix(block.CIDR); err != nil {
 		return prefix, nil, fmt.Errorf("ipBlock: %w", err)
 	}
@@ -257,9 +257,22 @@ func blockOf(block *networking.IPBlock) (prefix netip.Prefix, except []string, e
 		if err != nil {
 			return prefix, nil, fmt.Errorf("ipBlock: except: %w", err)
 		}
-		except = append(except, out.Masked().String())
+		except = append(except, out.Masked())
 	}
-	return prefix.Masked(), unique(except), nil
+	return prefix.Masked(), except, nil
+}
+
+// texts are prefixes as quiverd gives them back, so that the two can be compared: in order, none twice, single addresses without a length.
+func texts(prefixes []netip.Prefix) (all []string) {
+	ordered := slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare)
+	for _, prefix := range slices.Compact(ordered) {
+		if prefix.IsSingleIP() {
+			all = append(all, prefix.Addr().String())
+		} else {
+			all = append(all, prefix.String())
+		}
+	}
+	return all
 }
 
 // ports reads ports: all numbers of a protocol are one.

@@ -58,9 +58,9 @@ func names(key types.NamespacedName, uid string) (endpoint, itself string) {
 func toItself(name string, addresses []netip.Addr) *quiver.Acl {
 	list := &quiver.Acl{Name: name}
 	for _, address := range addresses {
-		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
+		itself := []string{address.String()}
 		// By a Service, say.
-		list.Rules = append(list.Rules, &quiver.AclRule{Remark: "a pod always reaches itself", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix, Destinations: prefix})
+		list.Rules = append(list.Rules, &quiver.AclRule{Remark: "a pod always reaches itself", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: itself, Destinations: itself})
 	}
 	return list
 }

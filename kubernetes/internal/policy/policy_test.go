@@ -57,7 +57,12 @@ func (w *wanted) passes(t *testing.T, from, to, protocol string, port int) bool 
 		if len(prefixes)+len(named) == 0 {
 			return true
 		}
-		covers := func(text string) bool { return netip.MustParsePrefix(text).Contains(address) }
+		covers := func(text string) bool {
+			if strings.Contains(text, "/") {
+				return netip.MustParsePrefix(text).Contains(address)
+			}
+			return netip.MustParseAddr(text) == address
+		}
 		if slices.ContainsFunc(prefixes, covers) && !slices.ContainsFunc(except, covers) {
 			return true
 		}

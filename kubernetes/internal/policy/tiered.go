@@ -153,9 +153,9 @@ func (c *compiler) otherEnds(called string, rule tiered) (all []others) {
 				case err != nil:
 					problem(fmt.Errorf("networks: %w", err))
 				case prefix.Addr().Is4():
-					v4.prefixes = append(v4.prefixes, prefix.Masked().String())
+					v4.prefixes = append(v4.prefixes, prefix.Masked())
 				default:
-					v6.prefixes = append(v6.prefixes, prefix.Masked().String())
+					v6.prefixes = append(v6.prefixes, prefix.Masked())
 				}
 			}
 		case len(peer.DomainNames) > 0:
@@ -177,7 +177,6 @@ func (c *compiler) otherEnds(called string, rule tiered) (all []others) {
 	}
 	for _, networks := range []others{v4, v6} {
 		if len(networks.prefixes) > 0 {
-			networks.prefixes = unique(networks.prefixes)
 			all = append(all, networks)
 		}
 	}

@@ -76,10 +76,10 @@ func (w *wanted) setNode(addresses []netip.Addr) {
 	w.node = slices.Clone(addresses)
 	list := &quiver.Acl{Name: nodeList}
 	for i, address := range addresses {
-		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
+		node := []string{address.String()}
 		list.Rules = append(list.Rules,
-			&quiver.AclRule{Name: "from-" + strconv.Itoa(i), Remark: "the node always reaches its pods", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix},
-			&quiver.AclRule{Name: "to-" + strconv.Itoa(i), Remark: "pods always reach their node", Action: quiver.AclAction_ACL_ACTION_REFLECT, Destinations: prefix})
+			&quiver.AclRule{Name: "from-" + strconv.Itoa(i), Remark: "the node always reaches its pods", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: node},
+			&quiver.AclRule{Name: "to-" + strconv.Itoa(i), Remark: "pods always reach their node", Action: quiver.AclAction_ACL_ACTION_REFLECT, Destinations: node})
 	}
 	w.setACL(list.Name, list)
 }
@@ -333,7 +333,8 @@ func (w *wanted) endpoint(pod *local) {
 		w.setEndpoint(made.Name, nil)
 		return
 	}
-	for _, address := range pod.addresses {
+	// (In the order in which quiverd gives them back.)
+	for _, address := range slices.SortedFunc(slices.Values(pod.addresses), netip.Addr.Compare) {
 		made.Addresses = append(made.Addresses, address.String())
 	}
 	w.setACL(reachesItself, toItself(reachesItself, pod.addresses))

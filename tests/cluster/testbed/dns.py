@@ -1,5 +1,7 @@
 """Names of the cluster: CoreDNS as a Deployment, which pods ask at its Service."""
 
+import contextlib
+
 from lab.process import HANGS
 
 from .image import built, image
@@ -40,6 +42,18 @@ def install(control):
     control.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", f"--timeout={HANGS}s", timeout=2 * HANGS)
 
 
+@contextlib.contextmanager
+def installed(control):
+    """The same, until the end; gives the addresses at which it is asked."""
+    install(control)
+    try:
+        yield control.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIPs[*]}").stdout.split()
+    finally:
+        for made in reversed([*_objects()]):
+            named = "-n", "kube-system", "delete", made["kind"].lower(), made["metadata"]["name"]
+            control.kubectl(*named, "--cascade=foreground", "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
 def _objects():
     named = {"name": "coredns", "namespace": "kube-system"}
     rules = [
@@ -78,5 +92,5 @@ def _objects():
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kube-dns", "namespace": "kube-system"},
-        "spec": {"clusterIP": ADDRESS, "selector": LABELS, "ports": ports},
+        "spec": {"clusterIP": ADDRESS, "ipFamilyPolicy": "PreferDualStack", "selector": LABELS, "ports": ports},
     }
