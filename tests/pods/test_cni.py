@@ -227,6 +227,18 @@ def test_a_memif_by_annotation_answers(node, client_daemon, layer):
     assert not any("memif" in name for name in node.attached())
 
 
+@pytest.mark.parametrize("spec, offered, had", [({}, 16384, 1024), ({"rxqsz": 128, "txqsz": 256}, 256, 256), ({"txqsz": 1024}, 1024, 1024)])
+def test_rings_of_a_memif_are_no_larger_than_its_annotation_says(node, spec, offered, had):
+    pod = node.pod("a")
+    node.add(pod, {PORTS: "udp:5000", SPEC: json.dumps(spec)})
+    name = next(name for name in node.attached() if name.endswith("memif-eth0"))
+    assert node.daemon.memif(name)["max_ring_size"] == offered
+    # The application asks for 1024.
+    with pod.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
+        queues = eventually(lambda: node.daemon.memif(name).get("queues"), "the application connects")
+        assert {queue["ring_size"] for queue in queues} == {had}
+
+
 def test_ports_lead_to_the_application_and_to_the_kernel_while_it_is_away(node):
     a, b = node.pod("a"), node.pod("b")
     node.add(a)

@@ -7,6 +7,7 @@ import pytest
 from lab import eventually
 from lab.dpdk import forwarder
 from lab.laboratory import peer_mac, quiver_mac
+from lab.raw_memif import HELLO, RawMemif, Refused
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -58,6 +59,54 @@ def test_ring_sizes_are_the_clients_choice(lab, daemon, ring):
         assert {queue["ring_size"] for queue in queues} == {ring}
         generator.finish()
     lab.lossless("m12", "m13", 12, 13, "--ring-size", ring)
+
+
+@pytest.mark.parametrize("said, asked, had", [(256, 64, 64), (256, 256, 256), (256, 4096, 256), (1024, 16384, 1024)])
+def test_a_server_that_says_a_size_of_rings_offers_no_larger_ones(lab, daemon, said, asked, had):
+    link(lab, left=f", ring_size = {said}")
+    with lab.generator("m12", "m13", 12, 13, "--ring-size", asked, "--rate", 1000, "--count", 1500) as generator:
+        queues = eventually(lambda: daemon.memif("m12").get("queues"), "the rings are shown")
+        assert {queue["ring_size"] for queue in queues} == {had}
+        assert [daemon.memif(name)["max_ring_size"] for name in ("m12", "m13")] == [said, 16384]
+        generator.finish()
+    daemon.stop()
+    daemon.start()
+    assert daemon.memif("m12")["max_ring_size"] == said
+    with RawMemif(str(lab.directory / "m12")) as peer:
+        # Byte 44 of HELLO, which begins with two bytes of its type.
+        assert peer.receive(HELLO)[42] == said.bit_length() - 1
+
+
+def test_a_peer_with_larger_rings_than_the_server_offers_is_turned_away(lab, daemon):
+    link(lab, left=", ring_size = 256")
+    with RawMemif(str(lab.directory / "m12"), log2=9) as peer, pytest.raises(Refused, match=r"ring size 2\^9, allowed are 2\^6..=2\^8"):
+        peer.connect()
+    eventually(lambda: "ring size 2^9" in daemon.memif("m12").get("last_disconnect", ""), lambda: daemon.memif("m12"))
+    assert "a larger ring_size" in daemon.log(), daemon.log()
+    with RawMemif(str(lab.directory / "m12"), log2=8) as peer:
+        peer.connect()
+
+
+def test_dpdk_takes_the_largest_ring_that_is_offered(lab, daemon):
+    """testpmd asks for 1024."""
+    link(lab, left=", ring_size = 128", right=", ring_size = 2048")
+    with forwarder(lab, ["m12", "m13"]) as dpdk:
+        for name, size in (("m12", 128), ("m13", 1024)):
+            queues = eventually(lambda name=name: daemon.memif(name).get("queues"), lambda: f"testpmd connects\n{dpdk.output()}", 20)
+            assert {queue["ring_size"] for queue in queues} == {size}
+
+
+def test_metrics_tell_whether_a_peer_is_connected(lab, daemon):
+    link(lab)
+
+    def told(*values):
+        lines = [f'quiver_memif_connected{{interface="{name}"}} {value}' for name, value in zip(("m12", "m13"), values, strict=True)]
+        eventually(lambda: set(lines) <= set(daemon.scrape()[1].splitlines()), lambda: f"{lines}\n{daemon.show('memif')}")
+
+    told(0, 0)
+    with RawMemif(str(lab.directory / "m12")).connect():
+        told(1, 0)
+    told(0, 0)
 
 
 def test_a_secret_lets_in(lab):

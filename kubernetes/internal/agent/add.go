@@ -32,7 +32,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return response, err
 	}
 	pod := pods.ID{Namespace: request.PodNamespace, Name: request.PodName, UID: request.PodUid}
-	asked, err := a.read(ctx, id, pod, request)
+	asked, by, err := a.read(ctx, id, pod, request)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return nil, err
 	}
 	record := &attachment.Record{
-		ID: id, Netns: request.Netns, Network: request.Network, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.paths.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
+		ID: id, Netns: request.Netns, Network: request.Network, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.paths.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources, Annotations: by,
 	}
 	if err := a.claim(record, request.HostPorts); err != nil {
 		return nil, err
@@ -84,23 +84,23 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	return answer(record), nil
 }
 
-// read reads what a pod asks for.
-func (a *Agent) read(ctx context.Context, id attachment.ID, pod pods.ID, request *agentv1.AddRequest) (*annotation.Pod, error) {
+// read reads what a pod asks for, and by which annotations.
+func (a *Agent) read(ctx context.Context, id attachment.ID, pod pods.ID, request *agentv1.AddRequest) (asked *annotation.Pod, by map[string]string, err error) {
 	annotations, err := a.pods.Annotations(ctx, pod, request.Annotations)
 	var gone *pods.GoneError
 	if errors.As(err, &gone) {
-		return nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
+		return nil, nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
 	}
 	if err != nil {
-		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
+		return nil, nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	asked, err := annotation.Read(annotations, id.Interface, a.defaults())
+	asked, err = annotation.Read(annotations, id.Interface, a.defaults())
 	if err != nil {
 		var fault *annotation.Error
 		errors.As(err, &fault)
-		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
+		return nil, nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	return asked, nil
+	return asked, annotation.Meant(annotations), nil
 }
 
 // again is known by itself.

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,6 +30,24 @@ func TestAPodIsToldWhatOfItsAnnotationsHasNoEffectOnce(t *testing.T) {
 		"annotation quiver.io/interfacesSpec, position 20: eth0: txqsz is for memifs: the kernel decides about queues of an ordinary interface"
 	if !slices.Equal(told.all, []string{want}) {
 		t.Errorf("told %q", told.all)
+	}
+}
+
+// By which a later change is known; others' annotations needn't be kept.
+func TestARecordHasTheAnnotationsThatItWasMadeBy(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	for name, annotations := range map[string]map[string]string{"plain": nil, "web": {"quiver.io/extraMemifPorts": "tcp:80", "example.com/x": "1"}} {
+		request := p.asked(t, name)
+		request.Annotations = annotations
+		p.add(t, request)
+	}
+	p.begin(t, "10.9.0.0/24")
+	kept := map[string]map[string]string{}
+	for _, record := range p.Attachments() {
+		kept[record.PodName] = record.Annotations
+	}
+	if want := map[string]map[string]string{"plain": {}, "web": {"quiver.io/extraMemifPorts": "tcp:80"}}; !reflect.DeepEqual(kept, want) {
+		t.Errorf("kept %v, want %v", kept, want)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 var liberal = Defaults{Sources: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
 func TestWhatPodsAskFor(t *testing.T) {
-	plain := InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 1024, TxSize: 1024, L3: true, RxMode: "adaptive"}
+	plain := InterfaceSpec{RxQueues: 1, TxQueues: 1, L3: true, RxMode: "adaptive"}
 	ethernet := plain
 	ethernet.L3 = false
 	wide := InterfaceSpec{RxQueues: 3, TxQueues: 4, RxSize: 512, TxSize: 2048, L3: true, RxMode: "polling"}
@@ -54,6 +54,8 @@ func TestWhatPodsAskFor(t *testing.T) {
 			"quiver.io/extraMemifSpec": `{"rx":3,"tx":4,"rxqsz":512,"txqsz":2048,"isl3":true,"rxMode":"polling"}`}, Pod{Tun: plain, Memif: &Memif{Spec: wide, Ports: []PortRange{{"tcp", 1, 1}}}}},
 		{"both prefixes of one mind", map[string]string{calicoPorts: "tcp:1", "quiver.io/extraMemifPorts": "tcp:1"},
 			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 1, 1}}}}},
+		{"a memif of one size", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxqsz":64,"txqsz":null}`},
+			Pod{Tun: plain, Memif: &Memif{Spec: InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 64, RxMode: "adaptive"}, Ports: []PortRange{{"tcp", 1, 1}}}}},
 		{"eth0 of a shape", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2}}`}, Pod{Tun: two}},
 		{"one of several interfaces", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2},"net1":{"rx":9}}`, networks: "other"}, Pod{Tun: two}},
 	} {

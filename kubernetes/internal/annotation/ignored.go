@@ -18,16 +18,9 @@ const severalNetworks = "extensions.projectcalico.org/"
 
 // ignored tells of annotations that look as if they were for us and have no effect: a key with a slip in it would else go unnoticed.
 func ignored(annotations map[string]string) (words []string) {
-	known := map[string]bool{}
-	for _, one := range []key{memifPorts, memifSpec, interfaces, fallback, vcl} {
-		known[one.calico], known[one.quiver] = true, true
-	}
-	for _, one := range sources {
-		known[one] = true
-	}
 	for _, candidate := range sorted(annotations) {
 		switch {
-		case known[candidate] || told[candidate]:
+		case meant(candidate) || told[candidate]:
 		case ofServices[candidate]:
 			words = append(words, fmt.Sprintf("annotation %s is for Services: on a pod it has no effect", candidate))
 		case strings.HasPrefix(candidate, severalNetworks):

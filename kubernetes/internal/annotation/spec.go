@@ -14,9 +14,10 @@ type InterfaceSpec struct {
 	// RxQueues from which the dataplane receives, TxQueues to which it sends.
 	RxQueues uint32 `json:"rxQueues"`
 	TxQueues uint32 `json:"txQueues"`
-	// RxSize and TxSize are descriptors per queue; of memif only.
-	RxSize uint32 `json:"rxSize"`
-	TxSize uint32 `json:"txSize"`
+	// RxSize and TxSize are descriptors per queue; of memif only. 0: not said. (Agents before this one wrote 1024 there, under other names, and had no
+	// size in force: pods of theirs keep what they have.)
+	RxSize uint32 `json:"rxRing,omitempty"`
+	TxSize uint32 `json:"txRing,omitempty"`
 	// L3: IP packets; else Ethernet frames.
 	L3 bool `json:"l3"`
 	// RxMode is how queues are served: "polling", "interrupt", "adaptive".
@@ -53,7 +54,7 @@ func isSize(n uint64) bool {
 }
 
 func defaultSpec(l3 bool) InterfaceSpec {
-	return InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 1024, TxSize: 1024, L3: l3, RxMode: "adaptive"}
+	return InterfaceSpec{RxQueues: 1, TxQueues: 1, L3: l3, RxMode: "adaptive"}
 }
 
 // placed is a specification, and where in the annotation what it says stands.

@@ -53,6 +53,8 @@ type Record struct {
 	Sources []netip.Prefix `json:"sources,omitempty"`
 	// Memif is beside it; nil: none.
 	Memif *annotation.Memif `json:"memif,omitempty"`
+	// Annotations are those by which the interfaces were made; nil: an agent wrote the record that kept none.
+	Annotations map[string]string `json:"annotations,omitzero"`
 	// HostPorts are ports of the node that lead to the pod.
 	HostPorts []HostPort `json:"hostPorts,omitempty"`
 }

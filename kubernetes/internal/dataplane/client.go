@@ -131,6 +131,19 @@ func (c *Client) Memifs(ctx context.Context) (map[string]*quiver.MemifState, err
 	return all, nil
 }
 
+// Interfaces are all that quiverd has, as they run, by name.
+func (c *Client) Interfaces(ctx context.Context) (map[string]*quiver.InterfaceState, error) {
+	answer, err := c.quiver.Interfaces(ctx, &quiver.InterfacesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*quiver.InterfaceState{}
+	for _, device := range answer.Interfaces {
+		all[device.Name] = device
+	}
+	return all, nil
+}
+
 // StandstillError is a worker whose round doesn't end: packets of its queues are forwarded by nobody.
 type StandstillError struct {
 	Worker, Core uint32

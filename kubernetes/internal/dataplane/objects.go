@@ -23,6 +23,9 @@ const (
 // Socket is the abstract socket of a pod's memif beside the interface of that name.
 func Socket(interfaceName string) string { return "@vpp/memif-" + interfaceName }
 
+// TunName is what the ordinary interface of an attachment is called in the dataplane.
+func TunName(record *attachment.Record) string { return objectName(record, record.Interface) }
+
 // MemifName is what the memif beside an attachment is called in the dataplane.
 func MemifName(record *attachment.Record) string {
 	return objectName(record, "memif-"+record.Interface)
@@ -62,6 +65,7 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 		Mode:     quiver.MemifMode_MEMIF_MODE_IP,
 		RxQueues: spec.RxQueues,
 		TxQueues: spec.TxQueues,
+		// (0: the annotation doesn't say.)
 		RingSize: max(spec.RxSize, spec.TxSize),
 	}
 	device.Port = &quiver.Interface_Memif{Memif: memif}

@@ -70,10 +70,8 @@ func (c *Cluster) Run(ctx context.Context) {
 
 // Annotations are those that the API server has, whatever was given.
 func (c *Cluster) Annotations(ctx context.Context, id ID, _ map[string]string) (map[string]string, error) {
-	if object, known, _ := c.informer.GetStore().GetByKey(id.Namespace + "/" + id.Name); known {
-		if pod := object.(*core.Pod); id.UID == "" || string(pod.UID) == id.UID {
-			return pod.Annotations, nil
-		}
+	if annotations, known := c.Seen(id); known {
+		return annotations, nil
 	}
 	// The runtime may be ahead of the watch.
 	pod, err := c.client.Pods(id.Namespace).Get(ctx, id.Name, meta.GetOptions{})
@@ -84,6 +82,19 @@ func (c *Cluster) Annotations(ctx context.Context, id ID, _ map[string]string) (
 		return nil, err
 	}
 	return pod.Annotations, nil
+}
+
+// Seen are those that the API server had when it told last; not known: it hasn't told of this pod.
+func (c *Cluster) Seen(id ID) (annotations map[string]string, known bool) {
+	object, known, _ := c.informer.GetStore().GetByKey(id.Namespace + "/" + id.Name)
+	if !known {
+		return nil, false
+	}
+	pod := object.(*core.Pod)
+	if id.UID != "" && string(pod.UID) != id.UID {
+		return nil, false
+	}
+	return pod.Annotations, true
 }
 
 // Ranges waits until the node has ranges of addresses for pods, and tells them. Trouble that stays, maybe for hours, is told once.

@@ -156,6 +156,12 @@ func TestAnnotationsAreThoseOfTheAPIServer(t *testing.T) {
 			t.Errorf("%v: got %v, %v, asked %d times; want %q, %d", c.pod, got, err, api.gets.Load(), c.want, c.gets)
 		}
 	}
+	for pod, want := range map[ID]string{{"default", "watched", "u2"}: "from the watch", {"default", "fresh", "u9"}: "", {"default", "listed", "u9"}: ""} {
+		// Nobody is asked for it.
+		if got, known := cluster.Seen(pod); got["a"] != want || known != (want != "") || api.gets.Load() != 2 {
+			t.Errorf("%v: seen %v, %t", pod, got, known)
+		}
+	}
 	var gone *GoneError
 	for _, pod := range []ID{{"default", "absent", "u1"}, {"default", "fresh", "an older one"}} {
 		if _, err := cluster.Annotations(ctx, pod, nil); !errors.As(err, &gone) || gone.Pod != pod {

@@ -24,8 +24,10 @@ const (
 	patience = 20 * time.Second
 )
 
-// Dataplane knows memifs as they are.
+// Dataplane knows interfaces as they are.
 type Dataplane interface {
+	// Interfaces are all, by name.
+	Interfaces(ctx context.Context) (map[string]*quiver.InterfaceState, error)
 	// Memifs of all, by name of the interface.
 	Memifs(ctx context.Context) (map[string]*quiver.MemifState, error)
 }
@@ -33,6 +35,8 @@ type Dataplane interface {
 // Pods are written to.
 type Pods interface {
 	pods.Source
+	// Seen are the annotations of a pod as they are at this moment, as far as it is known without asking.
+	Seen(pod pods.ID) (annotations map[string]string, known bool)
 	// Annotate has a pod have an annotation.
 	Annotate(ctx context.Context, pod pods.ID, key, value string) error
 	// Tell writes an event.
@@ -54,6 +58,7 @@ type reported struct {
 	text   string
 	when   time.Time
 	memifs map[string]*seen
+	edits  edits
 	// Its last write failed so.
 	failure string
 }
@@ -87,10 +92,15 @@ func (r *Reporter) Run(ctx context.Context) {
 func (r *Reporter) round(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	states, err := r.dataplane.Memifs(ctx)
+	devices, err := r.dataplane.Interfaces(ctx)
 	if err != nil {
 		return
 	}
+	memifs, err := r.dataplane.Memifs(ctx)
+	if err != nil {
+		return
+	}
+	has := running{devices, memifs}
 	of := map[pods.ID][]*attachment.Record{}
 	for _, record := range r.attachments() {
 		if record.PodName != "" {
@@ -105,36 +115,46 @@ func (r *Reporter) round(ctx context.Context, now time.Time) {
 	}
 	written := 0
 	for id, records := range of {
-		if written < most && r.pod(ctx, id, records, states, now) {
+		if written < most && r.pod(ctx, id, records, has, now) {
 			written++
 		}
 	}
 }
 
 // pod tells one, if there is something new and it hasn't just been told; true: it tried.
-func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Record, states map[string]*quiver.MemifState, now time.Time) bool {
+func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Record, has running, now time.Time) bool {
 	known := r.known[id]
 	if known == nil {
 		annotations, err := r.pods.Annotations(ctx, id, nil)
 		if err != nil {
 			return true
 		}
-		known = &reported{text: annotations[Annotation], memifs: map[string]*seen{}}
+		text := annotations[Annotation]
+		known = &reported{text: text, memifs: map[string]*seen{}, edits: newEdits(records[0], annotations, read(text).Changed)}
 		r.known[id] = known
+	}
+	if annotations, is := r.pods.Seen(id); is {
+		for _, key := range known.edits.news(annotations) {
+			r.pods.Tell(id, false, "QuiverChangeIgnored", fmt.Sprintf(
+				"annotation %s was changed after the pod's network was made, which has no effect: delete the pod, so that it is made anew", key))
+		}
 	}
 	slices.SortFunc(records, func(a, b *attachment.Record) int { return strings.Compare(a.Interface, b.Interface) })
 	var all []Interface
 	for _, record := range records {
-		state := states[dataplane.MemifName(record)]
-		some := interfaces(record, state)
+		some := has.of(record)
+		if some == nil {
+			// It is about to have them, or is told of otherwise why it hasn't.
+			return false
+		}
 		for i := range some {
 			if some[i].Memif != nil {
-				known.follow(&some[i], state, now)
+				known.follow(&some[i], has.memifs[dataplane.MemifName(record)], now)
 			}
 		}
 		all = append(all, some...)
 	}
-	wanted := text(all)
+	wanted := status{all, known.edits.keys()}.text()
 	if wanted == known.text || now.Sub(known.when) < rest {
 		return false
 	}
@@ -162,7 +182,7 @@ func (k *reported) follow(one *Interface, state *quiver.MemifState, now time.Tim
 	case last == nil:
 		// An agent before this one may have told.
 		last = &seen{connects: state.GetConnects()}
-		if told := before(k.text, one.Name); told != nil {
+		if told := read(k.text).memif(one.Name); told != nil {
 			last.since, last.connected, last.told = told.Since, told.Connected, told.Connected
 		}
 		k.memifs[one.Name] = last

@@ -30,12 +30,14 @@ func (c *cluster) Annotations(context.Context, pods.ID, map[string]string) (map[
 	return c.annotations, nil
 }
 
+func (c *cluster) Seen(pods.ID) (map[string]string, bool) { return c.annotations, true }
+
 func (c *cluster) Annotate(_ context.Context, pod pods.ID, key, value string) error {
 	if c.fails != nil {
 		return c.fails
 	}
 	c.writes = append(c.writes, pod.Namespace+"/"+pod.Name+" "+pod.UID+" "+key+"="+value)
-	c.annotations = map[string]string{key: value}
+	c.annotations[key] = value
 	return nil
 }
 
@@ -43,7 +45,7 @@ func (c *cluster) Tell(_ pods.ID, _ bool, reason, message string) {
 	c.events = append(c.events, reason+" "+message)
 }
 
-// states are quiverd's; nil: it doesn't answer.
+// states are quiverd's of memifs; nil: it doesn't answer.
 type states map[string]*quiver.MemifState
 
 func (s *states) Memifs(context.Context) (map[string]*quiver.MemifState, error) {
@@ -53,8 +55,19 @@ func (s *states) Memifs(context.Context) (map[string]*quiver.MemifState, error) 
 	return *s, nil
 }
 
+// Interfaces are those memifs, and the ordinary interface that a pod has beside each.
+func (s *states) Interfaces(context.Context) (map[string]*quiver.InterfaceState, error) {
+	all := map[string]*quiver.InterfaceState{}
+	for name := range *s {
+		all[name] = &quiver.InterfaceState{RxMode: quiver.RxMode_RX_MODE_POLLING}
+		beside := strings.Replace(name, ":memif-", ":", 1)
+		all[beside] = &quiver.InterfaceState{RxMode: quiver.RxMode_RX_MODE_ADAPTIVE, Placement: []*quiver.QueuePlacement{{}, {Queue: 1}}}
+	}
+	return all, nil
+}
+
 func web(l3 bool) *attachment.Record {
-	one := annotation.InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 1024, TxSize: 1024, L3: true}
+	one := annotation.InterfaceSpec{RxQueues: 1, TxQueues: 1, L3: true}
 	memif := annotation.InterfaceSpec{RxQueues: 2, TxQueues: 4, RxSize: 512, TxSize: 1024, L3: l3}
 	return &attachment.Record{
 		ID: attachment.ID{Container: "c", Interface: "eth0"}, PodNamespace: "shop", PodName: "web", PodUID: "u", MTU: 1500,
@@ -63,10 +76,10 @@ func web(l3 bool) *attachment.Record {
 }
 
 const (
-	offered = `shop/web u quiver.io/status={"interfaces":[{"name":"eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ip","rxQueues":1,"txQueues":1},` +
-		`{"name":"memif-eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ethernet","rxQueues":2,"txQueues":4,"socket":"@vpp/memif-eth0","id":0,` +
-		`"mac":"02:00:00:00:00:01","ringSize":1024,"fallback":"eth0","connected":false}]}`
-	inForce = `"rxQueues":1,"txQueues":2,"socket":"@vpp/memif-eth0","id":0,"mac":"02:00:00:00:00:01","ringSize":256,"bufferSize":2048,"fallback":"eth0","connected":true,` +
+	offered = `shop/web u quiver.io/status={"interfaces":[{"name":"eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ip","rxQueues":2,"txQueues":2,"rxMode":"adaptive"},` +
+		`{"name":"memif-eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ethernet","rxQueues":2,"txQueues":4,"rxMode":"polling","socket":"@vpp/memif-eth0","id":0,` +
+		`"mac":"02:00:00:00:00:01","ringSize":512,"fallback":"eth0","connected":false}]}`
+	inForce = `"rxQueues":1,"txQueues":2,"rxMode":"polling","socket":"@vpp/memif-eth0","id":0,"mac":"02:00:00:00:00:01","ringSize":256,"bufferSize":2048,"fallback":"eth0","connected":true,` +
 		`"peer":"testpmd","since":"2026-01-01T00:00:30Z"}`
 )
 
@@ -78,7 +91,7 @@ func connected(connects uint64) *quiver.MemifState {
 
 func TestPodsAreToldWhatTheyHave(t *testing.T) {
 	record := web(false)
-	name, told, dataplane := dataplane.MemifName(record), &cluster{}, &states{}
+	name, told, dataplane := dataplane.MemifName(record), &cluster{annotations: map[string]string{}}, &states{}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	attachments := func() []*attachment.Record {
 		return []*attachment.Record{record, {ID: attachment.ID{Container: "without a pod"}}}
@@ -99,9 +112,13 @@ func TestPodsAreToldWhatTheyHave(t *testing.T) {
 		}
 	}
 	at(0, nil, 0, 0)
-	at(5, states{name: {}}, 1, 0)
+	// What quiverd hasn't yet isn't told of.
+	at(3, states{}, 0, 0)
+	// What it has counts, and not what was asked for.
+	at(5, states{name: {MaxRingSize: 512}}, 1, 0)
 	last(told.writes, offered)
-	at(20, states{name: {}}, 1, 0)
+	at(20, states{name: {MaxRingSize: 512}}, 1, 0)
+	at(22, states{}, 1, 0)
 	at(30, states{name: connected(1)}, 2, 1)
 	last(told.writes, inForce)
 	last(told.events, `QuiverMemifConnected memif-eth0: application "testpmd" is connected: 1 queues to receive from, 2 to send to, rings of 256, mode ethernet`)
@@ -134,30 +151,61 @@ func TestPodsAreToldWhatTheyHave(t *testing.T) {
 	}
 }
 
-func TestWhatQuiverdSaysOfAMemifIsReported(t *testing.T) {
+func TestWhatQuiverdSaysOfInterfacesIsReported(t *testing.T) {
 	nstest.Alone(t, "link set lo up")
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	record := web(false)
-	told := &cluster{}
+	record.Netns = "/proc/self/ns/net"
+	record.Tun.RxQueues, record.Tun.RxMode, record.Memif.Spec.RxMode = 3, "interrupt", "polling"
+	record.Memif.Ports = []annotation.PortRange{{Protocol: "udp", First: 5000, Last: 5000}}
+	told := &cluster{annotations: map[string]string{}}
 	reporter := New(func() []*attachment.Record { return []*attachment.Record{record} }, quiverd, told, slog.New(slog.DiscardHandler))
-	server := &quiver.Memif{Socket: dataplane.Socket("eth0"), RxQueues: 2, TxQueues: 4}
-	client := &quiver.Memif{Socket: server.Socket, Role: quiver.MemifRole_MEMIF_ROLE_CLIENT, RxQueues: 3, TxQueues: 1, RingSize: 256}
-	application, _ := realtest.Start(t, t.TempDir())
-	for daemon, device := range map[*dataplane.Client]*quiver.Interface{
-		quiverd:     {Name: dataplane.MemifName(record), Port: &quiver.Interface_Memif{Memif: server}},
-		application: {Name: "application", Port: &quiver.Interface_Memif{Memif: client}},
-	} {
-		if err := daemon.Apply(t.Context(), &quiver.Config{Interfaces: []*quiver.Interface{device}}, nil); err != nil {
-			t.Fatal(err)
-		}
+	if err := quiverd.Apply(t.Context(), dataplane.Objects(record), nil); err != nil {
+		t.Fatal(err)
 	}
 	now := time.Now()
-	realtest.Eventually(t, "it is told that the application is there", func() bool {
-		now = now.Add(rest)
-		reporter.round(t.Context(), now)
-		return len(told.events) > 0
-	})
-	if text := told.writes[len(told.writes)-1]; !strings.Contains(text, `"rxQueues":1,"txQueues":3,`) || !strings.Contains(text, `"ringSize":256,`) || !strings.Contains(text, `"connected":true`) {
-		t.Error(text)
+	until := func(what string, is func() bool) {
+		t.Helper()
+		realtest.Eventually(t, what, func() bool {
+			now = now.Add(rest)
+			reporter.round(t.Context(), now)
+			return is()
+		})
 	}
+	says := func(parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if text := told.writes[len(told.writes)-1]; !strings.Contains(text, part) {
+				t.Errorf("%s lacks %s", text, part)
+			}
+		}
+	}
+	until("it is told what there is", func() bool { return len(told.writes) > 0 })
+	says(`"mode":"ip","rxQueues":3,"txQueues":3,"rxMode":"interrupt"}`, `"mode":"ethernet","rxQueues":2,"txQueues":4,"rxMode":"polling",`, `"ringSize":1024,`, `"connected":false`)
+
+	// The application asks for larger rings, and is given those that there are.
+	client := &quiver.Memif{Socket: dataplane.Socket("eth0"), Role: quiver.MemifRole_MEMIF_ROLE_CLIENT, RxQueues: 3, TxQueues: 1, RingSize: 4096}
+	application, end := realtest.Start(t, t.TempDir())
+	device := &quiver.Interface{Name: "application", Port: &quiver.Interface_Memif{Memif: client}}
+	if err := application.Apply(t.Context(), &quiver.Config{Interfaces: []*quiver.Interface{device}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	until("it is told that the application is there", func() bool { return len(told.events) > 0 })
+	says(`"rxQueues":1,"txQueues":3,`, `"ringSize":1024,`, `"connected":true`)
+	if !strings.HasPrefix(told.events[0], "QuiverMemifConnected memif-eth0: ") {
+		t.Errorf("told %q", told.events)
+	}
+	end()
+	until("it is told that it is gone", func() bool { return len(told.events) > 1 })
+	says(`"connected":false`)
+	if !strings.HasPrefix(told.events[1], "QuiverMemifDisconnected memif-eth0: ") || len(told.events) != 2 {
+		t.Errorf("told %q", told.events)
+	}
+
+	// Who says no size is offered all that there can be.
+	record.Memif.Spec.RxSize, record.Memif.Spec.TxSize = 0, 0
+	if err := quiverd.Apply(t.Context(), dataplane.Objects(record), nil); err != nil {
+		t.Fatal(err)
+	}
+	until("it is told what is offered now", func() bool { return strings.Contains(told.writes[len(told.writes)-1], `"ringSize":16384,`) })
 }

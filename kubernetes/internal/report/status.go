@@ -4,6 +4,7 @@ package report
 import (
 	"encoding/json"
 	"net/netip"
+	"strings"
 	"time"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -27,6 +28,8 @@ type Interface struct {
 	// RxQueues from which the dataplane receives, TxQueues to which it sends; of a memif that is connected those in use.
 	RxQueues int `json:"rxQueues"`
 	TxQueues int `json:"txQueues"`
+	// RxMode is how queues are served: "polling", "interrupt", "adaptive".
+	RxMode string `json:"rxMode"`
 	// Memif is what only a memif has.
 	*Memif `json:",omitempty"`
 }
@@ -38,7 +41,7 @@ type Memif struct {
 	ID     uint32 `json:"id"`
 	// MAC to which the dataplane sends; empty: packets have no Ethernet header.
 	MAC string `json:"mac,omitempty"`
-	// RingSize, in descriptors: while an application is connected, its choice; else what is offered.
+	// RingSize, in descriptors: while an application is connected, its choice; else the most that is offered.
 	RingSize uint32 `json:"ringSize"`
 	// BufferSize, in bytes; 0: not known before an application is connected.
 	BufferSize uint32 `json:"bufferSize,omitempty"`
@@ -53,28 +56,43 @@ type Memif struct {
 	LastDisconnect string `json:"lastDisconnect,omitempty"`
 }
 
-// interfaces are those of an attachment; quiverd's own word counts (nil: it has no such memif, or not yet).
-func interfaces(record *attachment.Record, state *quiver.MemifState) []Interface {
-	queues := int(max(record.Tun.RxQueues, record.Tun.TxQueues))
+// running is what quiverd has, as it runs, by name of the interface.
+type running struct {
+	interfaces map[string]*quiver.InterfaceState
+	memifs     map[string]*quiver.MemifState
+}
+
+// of are the interfaces of an attachment: what quiverd says counts. nil: it hasn't all of them, or not yet.
+func (r running) of(record *attachment.Record) []Interface {
+	tun := r.interfaces[dataplane.TunName(record)]
+	if tun == nil {
+		return nil
+	}
+	// Each queue of a tun is for both directions.
+	queues := len(tun.Placement)
 	all := []Interface{{
-		Name: record.Interface, Addresses: record.Addresses, MTU: record.MTU, Mode: "ip", RxQueues: queues, TxQueues: queues,
+		Name: record.Interface, Addresses: record.Addresses, MTU: record.MTU, Mode: "ip", RxQueues: queues, TxQueues: queues, RxMode: word(tun.RxMode),
 	}}
 	if record.Memif == nil {
 		return all
 	}
+	device, state := r.interfaces[dataplane.MemifName(record)], r.memifs[dataplane.MemifName(record)]
+	if device == nil || state == nil {
+		return nil
+	}
 	spec := record.Memif.Spec
-	memif := &Memif{Socket: dataplane.Socket(record.Interface), RingSize: max(spec.RxSize, spec.TxSize), Fallback: record.Interface}
+	memif := &Memif{Socket: dataplane.Socket(record.Interface), RingSize: state.MaxRingSize, Fallback: record.Interface}
 	if record.Memif.Drops {
 		memif.Fallback = "drop"
 	}
 	shape := Interface{
 		Name: "memif-" + record.Interface, Addresses: record.Addresses, MTU: record.MTU, Mode: "ip",
-		RxQueues: int(spec.RxQueues), TxQueues: int(spec.TxQueues), Memif: memif,
+		RxQueues: int(spec.RxQueues), TxQueues: int(spec.TxQueues), RxMode: word(device.RxMode), Memif: memif,
 	}
 	if !spec.L3 {
 		shape.Mode, memif.MAC = "ethernet", dataplane.MemifMAC
 	}
-	memif.ID, memif.Connected, memif.Peer, memif.LastDisconnect = state.GetId(), state.GetConnected(), state.GetPeerName(), state.GetLastDisconnect()
+	memif.ID, memif.Connected, memif.Peer, memif.LastDisconnect = state.Id, state.Connected, state.PeerName, state.LastDisconnect
 	if memif.Connected {
 		shape.RxQueues, shape.TxQueues, memif.RingSize = 0, 0, 0
 		for _, queue := range state.Queues {
@@ -90,20 +108,36 @@ func interfaces(record *attachment.Record, state *quiver.MemifState) []Interface
 	return append(all, shape)
 }
 
+// word is a mode as annotations have it.
+func word(mode quiver.RxMode) string {
+	return strings.ToLower(strings.TrimPrefix(mode.String(), "RX_MODE_"))
+}
+
+// status is what the annotation says.
+type status struct {
+	Interfaces []Interface `json:"interfaces"`
+	// Changed are annotations that say something else than when the pod's network was made, which has no effect.
+	Changed []string `json:"changed,omitempty"`
+}
+
 // text is the annotation's value.
-func text(all []Interface) string {
+func (s status) text() string {
 	// (Nothing of it can't be written.)
-	written, _ := json.Marshal(map[string][]Interface{"interfaces": all})
+	written, _ := json.Marshal(s)
 	return string(written)
 }
 
-// before is what an annotation has told of a memif, by whatever agent.
-func before(text, name string) *Memif {
-	var told struct{ Interfaces []Interface }
+// read understands what an annotation has told, by whatever agent; nothing, if it can't be understood.
+func read(text string) (told status) {
 	if json.Unmarshal([]byte(text), &told) != nil {
-		return nil
+		return status{}
 	}
-	for _, one := range told.Interfaces {
+	return told
+}
+
+// memif is what was told of it.
+func (s status) memif(name string) *Memif {
+	for _, one := range s.Interfaces {
 		if one.Name == name {
 			return one.Memif
 		}

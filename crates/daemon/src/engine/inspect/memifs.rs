@@ -94,6 +94,7 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         faults: link.map_or(0, |link| link.faults.values().sum()),
         fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
         held_regions: held::regions(name).map(|(peer, since)| held_region(peer, since)).collect(),
+        max_ring_size: memif.ring().descriptors().into(),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn client(
     let queues = QueueConfig {
         rx_queues: spec.rx_queues as u16,
         tx_queues: spec.tx_queues as u16,
-        ring_size: RingSize::from_descriptors(spec.ring_size).unwrap_or_default(),
+        ring_size: spec.ring(),
         buffer_size: spec.buffer_size,
         huge_pages,
         pool,
@@ -54,6 +54,7 @@ pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw>
         max_holes: HOLES,
         max_rx_queues: spec.rx_queues as u16,
         max_tx_queues: spec.tx_queues as u16,
+        max_ring_size: spec.ring(),
         admission: admission(&spec.access),
         seals: match spec.access.memory {
             MemifPeerMemory::Any => SealPolicy::Allow,
@@ -129,15 +130,41 @@ pub(super) fn remedy(reason: &Reason) -> Option<&'static str> {
         Reason::Region(RegionError::Unsealable) => {
             Some("peer_memory = \"shared\" takes such memory, of a peer that may keep a worker waiting")
         }
+        Reason::RingSize { log2, max } if max < log2 && *max < RingSize::MAX.log2() => {
+            Some("a larger ring_size, or none, lets it have such rings")
+        }
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use api::v1::{Memif, MemifPeerMemory};
+    use api::v1::{Memif, MemifPeerMemory, MemifRole};
 
     use super::*;
+
+    #[test]
+    fn rings_are_as_large_as_is_said() {
+        for (ring_size, offered, asked) in [(0, 16_384, 1024), (1024, 1024, 1024), (64, 64, 64)] {
+            let spec = |role: MemifRole| {
+                let memif = Memif { socket: "@pod".into(), role: role.into(), ring_size, ..Memif::default() };
+                MemifSpec::parse(&memif).unwrap()
+            };
+            let most = server("pod", &spec(MemifRole::Server)).unwrap().max_ring_size;
+            let own =
+                client("pod", &spec(MemifRole::Client), HugePages::Never, None).unwrap().queues.ring_size;
+            assert_eq!((most.descriptors(), own.descriptors()), (offered, asked));
+        }
+    }
+
+    /// Where the protocol allows no larger ones either, no setting helps.
+    #[test]
+    fn who_has_rings_too_large_for_the_setting_is_told_of_it() {
+        assert!(remedy(&Reason::RingSize { log2: 9, max: 8 }).unwrap().contains("ring_size"));
+        for (log2, max) in [(15, 14), (0, 8)] {
+            assert_eq!(remedy(&Reason::RingSize { log2, max }), None);
+        }
+    }
 
     #[test]
     fn what_a_client_may_have_is_as_configured() {

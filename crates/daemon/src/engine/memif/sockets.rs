@@ -300,7 +300,7 @@ mod tests {
                 rx_workers: Vec::new(),
                 rx_queues: 1,
                 tx_queues: 1,
-                ring_size: 1024,
+                ring_size: None,
                 buffer_size: 2048,
                 access: Access::default(),
             };

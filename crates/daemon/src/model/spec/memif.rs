@@ -10,7 +10,6 @@ use api::v1::{Memif, MemifMode, MemifRole};
 use super::access::Access;
 use crate::model::{Flaw, fields};
 
-const DEFAULT_RING: u32 = 1024;
 const DEFAULT_BUFFER: u32 = 2048;
 /// Bytes of a secret in the protocol's messages.
 const MAX_SECRET: usize = 24;
@@ -83,8 +82,8 @@ pub struct MemifSpec {
     pub rx_queues: u32,
     /// Queues sent to, 1 to 256.
     pub tx_queues: u32,
-    /// Descriptors per ring, a power of two from 64 to 16384.
-    pub ring_size: u32,
+    /// Size of the rings: of a client its choice, of a server the largest that it offers; `None`: not said.
+    pub ring_size: Option<RingSize>,
     /// Bytes per buffer, 128 to 65536.
     pub buffer_size: u32,
     /// Who may connect; a client has none of it.
@@ -122,14 +121,7 @@ impl MemifSpec {
     /// # Errors
     /// [`Flaw`] naming the field within the port.
     pub fn parse(memif: &Memif) -> Result<Self, Flaw> {
-        let ring_size = fields::number("ring_size", memif.ring_size, 64..=16_384, DEFAULT_RING)?;
-        if !ring_size.is_power_of_two() {
-            return Err(Flaw::new("ring_size", format!("{ring_size} is no power of two")).remedy(format!(
-                "take {} or {}",
-                ring_size.next_power_of_two() / 2,
-                ring_size.next_power_of_two()
-            )));
-        }
+        let said = ring_size(memif.ring_size)?;
         if memif.secret.len() > MAX_SECRET {
             return Err(Flaw::new(
                 "secret",
@@ -161,7 +153,7 @@ impl MemifSpec {
         let tx_queues = fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?;
         let buffer_size = fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?;
         if role == MemifRole::Client && memif.trust_group.is_empty() {
-            one_region_holds(rx_queues + tx_queues, ring_size, buffer_size)?;
+            one_region_holds(rx_queues + tx_queues, said.unwrap_or_default(), buffer_size)?;
         }
         Ok(Self {
             socket,
@@ -171,12 +163,19 @@ impl MemifSpec {
             secret: memif.secret.clone(),
             rx_queues,
             tx_queues,
-            ring_size,
+            // (To a server that doesn't say, the same size is another matter.)
+            ring_size: said.filter(|size| role == MemifRole::Server || *size != RingSize::default()),
             buffer_size,
             access,
             trust_group: memif.trust_group.clone(),
             rx_workers: fields::rx_workers(&memif.rx_workers, rx_queues)?,
         })
+    }
+
+    /// Size of the rings: that which a client asks for, the largest that a server offers.
+    pub fn ring(&self) -> RingSize {
+        let unsaid = if self.role == MemifRole::Client { RingSize::default() } else { RingSize::MAX };
+        self.ring_size.unwrap_or(unsaid)
     }
 
     /// The canonical form. The role is written even where it is the default: who reads it wants to know.
@@ -198,7 +197,7 @@ impl MemifSpec {
             secret: self.secret.clone(),
             rx_queues: unless(self.rx_queues, 1),
             tx_queues: unless(self.tx_queues, 1),
-            ring_size: unless(self.ring_size, DEFAULT_RING),
+            ring_size: self.ring_size.map_or(0, |size| size.descriptors().into()),
             buffer_size: unless(self.buffer_size, DEFAULT_BUFFER),
             trust_group: self.trust_group.clone(),
             rx_workers: self.rx_workers.clone(),
@@ -209,19 +208,29 @@ impl MemifSpec {
     }
 }
 
+/// The size of rings; 0: not said.
+fn ring_size(descriptors: u32) -> Result<Option<RingSize>, Flaw> {
+    let most = RingSize::MAX.descriptors().into();
+    if fields::number("ring_size", descriptors, RingSize::MIN.descriptors().into()..=most, 0)? == 0 {
+        return Ok(None);
+    }
+    let size = RingSize::from_descriptors(descriptors);
+    size.map(Some).ok_or_else(|| {
+        let (below, above) = (descriptors.next_power_of_two() / 2, descriptors.next_power_of_two());
+        Flaw::new("ring_size", format!("{descriptors} is no power of two"))
+            .remedy(format!("take {below} or {above}"))
+    })
+}
+
 /// Rings and buffers of a client are one region.
-fn one_region_holds(queues: u32, ring_size: u32, buffer_size: u32) -> Result<(), Flaw> {
-    let layout = Layout {
-        tx_rings: queues as u16,
-        rx_rings: 0,
-        ring_size: RingSize::from_descriptors(ring_size).unwrap_or_default(),
-        buffer_size,
-    };
+fn one_region_holds(queues: u32, ring_size: RingSize, buffer_size: u32) -> Result<(), Flaw> {
+    let layout = Layout { tx_rings: queues as u16, rx_rings: 0, ring_size, buffer_size };
     if layout.size() <= MAX_REGION_SIZE {
         return Ok(());
     }
     let what = format!(
-        "of {buffer_size}, {queues} queues of {ring_size} need {} bytes; a region has {MAX_REGION_SIZE} at most",
+        "of {buffer_size}, {queues} queues of {} need {} bytes; a region has {MAX_REGION_SIZE} at most",
+        ring_size.descriptors(),
         layout.size()
     );
     Err(Flaw::new("buffer_size", what).remedy("take fewer queues, a smaller ring_size or buffer_size"))
@@ -236,8 +245,28 @@ mod tests {
         let spec = MemifSpec::parse(&Memif { socket: "@pod".into(), ..Memif::default() }).unwrap();
         assert_eq!(spec.role, MemifRole::Server);
         assert_eq!(spec.mode, MemifMode::Ethernet);
-        assert_eq!((spec.rx_queues, spec.tx_queues, spec.ring_size, spec.buffer_size), (1, 1, 1024, 2048));
+        assert_eq!((spec.rx_queues, spec.tx_queues, spec.buffer_size), (1, 1, 2048));
         assert_eq!(MemifSpec::parse(&spec.to_api()).unwrap(), spec);
+    }
+
+    /// 1024 is a client's choice anyway; a server that says it offers no more, also after a restart.
+    #[test]
+    fn a_server_that_says_a_size_of_rings_is_none_that_says_nothing() {
+        for (role, said, ring, kept) in [
+            (MemifRole::Server, 0, 16_384, 0),
+            (MemifRole::Server, 1024, 1024, 1024),
+            (MemifRole::Server, 64, 64, 64),
+            (MemifRole::Server, 16_384, 16_384, 16_384),
+            (MemifRole::Client, 0, 1024, 0),
+            (MemifRole::Client, 1024, 1024, 0),
+            (MemifRole::Client, 256, 256, 256),
+        ] {
+            let memif =
+                Memif { socket: "@pod".into(), role: role.into(), ring_size: said, ..Memif::default() };
+            let spec = MemifSpec::parse(&memif).unwrap();
+            assert_eq!((u32::from(spec.ring().descriptors()), spec.to_api().ring_size), (ring, kept));
+            assert_eq!(MemifSpec::parse(&spec.to_api()).unwrap(), spec);
+        }
     }
 
     #[test]

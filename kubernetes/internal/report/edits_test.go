@@ -1,0 +1,97 @@
+package report
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+)
+
+const (
+	portsKey = "cni.projectcalico.org/vppExtraMemifPorts"
+	specKey  = "quiver.io/extraMemifSpec"
+)
+
+// place is a pod with a reporter, and a clock.
+type place struct {
+	*testing.T
+	told   *cluster
+	record *attachment.Record
+	has    *states
+	now    time.Time
+	*Reporter
+}
+
+func newPlace(t *testing.T, made, now map[string]string) *place {
+	record := web(false)
+	record.Annotations = made
+	p := &place{T: t, told: &cluster{annotations: now}, record: record, has: &states{dataplane.MemifName(record): {}}}
+	p.begin()
+	return p
+}
+
+// begin has an agent begin anew.
+func (p *place) begin() {
+	all := func() []*attachment.Record { return []*attachment.Record{p.record} }
+	p.Reporter = New(all, p.has, p.told, slog.New(slog.DiscardHandler))
+}
+
+// expect judges of which annotations there are events after two more looks, and which are said to be changed.
+func (p *place) expect(what, changed string, keys ...string) {
+	p.Helper()
+	for range 2 {
+		p.now = p.now.Add(rest)
+		p.round(p.Context(), p.now)
+	}
+	var want []string
+	for _, key := range keys {
+		want = append(want, "QuiverChangeIgnored annotation "+key+
+			" was changed after the pod's network was made, which has no effect: delete the pod, so that it is made anew")
+	}
+	if !slices.Equal(p.told.events, want) {
+		p.Errorf("%s: told %q, want %q", what, p.told.events, want)
+	}
+	p.told.events = nil
+	if status := read(p.told.annotations[Annotation]); strings.Join(status.Changed, " ") != changed || len(status.Interfaces) != 2 {
+		p.Errorf("%s: %s", what, p.told.annotations[Annotation])
+	}
+}
+
+func TestAChangeOfAnAnnotationIsToldOnce(t *testing.T) {
+	now := map[string]string{portsKey: "tcp:80", "example.com/x": "1"}
+	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)
+	p.expect("as it was made", "")
+	now["example.com/x"], now[portsKey] = "2", " tcp:80 "
+	p.expect("others, and blanks", "")
+	now[portsKey] = "tcp:81"
+	p.expect("changed", portsKey, portsKey)
+	now[portsKey] = "tcp:82"
+	p.expect("changed again", portsKey, portsKey)
+	now[specKey] = `{"rx": 2}`
+	p.expect("another is new", portsKey+" "+specKey, specKey)
+	p.begin()
+	p.expect("another agent", portsKey+" "+specKey)
+	delete(now, specKey)
+	now[portsKey] = "tcp:80"
+	p.expect("as it was made, again", "")
+	delete(now, portsKey)
+	p.expect("gone", portsKey, portsKey)
+}
+
+func TestAChangeWhileThereWasNoAgentIsTold(t *testing.T) {
+	p := newPlace(t, map[string]string{}, map[string]string{portsKey: "tcp:80"})
+	p.expect("new", portsKey, portsKey)
+}
+
+// Records of agents that kept no annotations: what there is when the next one comes is taken for what the pod was made by.
+func TestOfWhatAnOlderAgentMadeOnlyLaterChangesAreTold(t *testing.T) {
+	now := map[string]string{portsKey: "tcp:80"}
+	p := newPlace(t, nil, now)
+	p.expect("as found", "")
+	now[portsKey] = "tcp:81"
+	p.expect("changed", portsKey, portsKey)
+}
