@@ -169,13 +169,55 @@ def test_ports_of_the_nodes(cluster):
         # Local: who is asked from outside sees who asks, and nobody on another node is.
         cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Local"}}')
         for node, name in ((n1, "b"), (n2, "c")):
-            near = lambda node=node: sorted(backends(node, address, port) for address in sources(node, port))
+            near = lambda node=node: sorted(backends(node, address, port, "all") for address in sources(node, port))
             only = lambda near=near, name=name: near() == sorted([address] for address in of[name])
             eventually(only, near, timeout=60)
         for at, other, name in ((n1, n2, "b"), (n2, n1, "c")):
             for address, own in zip(at.addresses, other.addresses, strict=True):
                 reaches(cluster, other, address, port, name)
                 assert asker(cluster, other, address, port) == own
+        # The node itself and its pods are served by all.
+        for at, client in ((n1, "a"), (n2, "c")):
+            for address in at.addresses:
+                for inside in (client, at):
+                    reaches(cluster, inside, address, port, "bc")
+    nothing_left(cluster, before)
+
+
+def test_with_a_local_external_policy_the_node_and_its_pods_are_served_by_all(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    named, given = ("203.0.113.7", "2001:db8::7"), ("203.0.113.9", "2001:db8::9")
+    ranges = [f"{of}/{bits}" for node in cluster.nodes for of, bits in zip(node.addresses, (32, 128), strict=True)]
+    local = service("web", "web", (80, PORT), type="LoadBalancer", externalTrafficPolicy="Local", externalIPs=[*named])
+    local["spec"]["loadBalancerSourceRanges"] = ranges
+    wanted = server("a", n1), server("d", n2), server("b", n1, app="web"), server("c", n2)
+    with pods(cluster, *wanted) as of, services(cluster, local):
+        status = json.dumps({"status": {"loadBalancer": {"ingress": [{"ip": address} for address in given]}}})
+        cluster.control.kubectl("patch", "service", "web", "--subresource=status", "--patch", status)
+        asked = (*named, *given)
+        known(cluster, asked[:2], 80, [of["b"]])
+        known(cluster, asked[2:], 80, [of["b"]])
+        # The only endpoint is on the first node, and from the second it is reached nevertheless, by whom the ranges allow.
+        for address in named:
+            for client in ("a", "d", n1, n2):
+                reaches(cluster, client, address, 80, "b")
+        for address in given:
+            for client in (n1, n2):
+                reaches(cluster, client, address, 80, "b")
+            for client in ("a", "d"):
+                assert tried(cluster, client, address, 80) == "silent"
+        # Who comes from outside is dropped by the node that has none, and seen as itself by the other.
+        go_by(n1, n2, asked[:2])
+        for address in asked[:2]:
+            assert tried(cluster, n1, address, 80) == "silent"
+        cluster.control.kubectl("label", "pod", "c", "app=web")
+        known(cluster, asked[:2], 80, [of["b"], of["c"]])
+        for address, own in zip(asked[:2], n1.addresses, strict=True):
+            reaches(cluster, n1, address, 80, "c")
+            assert asker(cluster, n1, address, 80) == own
+            for client in ("a", "b", "d", n2):
+                reaches(cluster, client, address, 80, "bc")
     nothing_left(cluster, before)
 
 
@@ -242,6 +284,10 @@ def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluste
             cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Local"}}')
             near = lambda: [{fetch(cluster, n2, address, 18085) for _ in range(8)} for address in n1.addresses]
             eventually(lambda: near() == [{"b"}] * len(n1.addresses), near, timeout=60)
+            # The node itself and its pods are served by all.
+            for client in ("a", n1):
+                for address in (*n1.addresses, *extra):
+                    reaches(cluster, client, address, 18085, "bc")
             for address, own in zip(n1.addresses, n2.addresses, strict=True):
                 assert asker(cluster, n2, address, 18085) == own
             # The addresses go to the other node.
@@ -251,10 +297,10 @@ def test_addresses_on_a_node_s_interface_are_answered_and_stay_the_node_s(cluste
             for address in extra:
                 for client in (n1, n2):
                     becomes(cluster, client, address, 18085, "answered")
-                # Each node asks its own pods.
-                for client, its in ((n1, "b"), (n2, "c")):
-                    asked = lambda client=client, address=address: {fetch(cluster, client, address, 18085) for _ in range(8)}
-                    eventually(lambda asked=asked, its=its: asked() == {its}, asked, timeout=60)
+                # The first node is outside there now.
+                asked = lambda address=address: {fetch(cluster, n1, address, 18085) for _ in range(8)}
+                eventually(lambda asked=asked: asked() == {"c"}, asked, timeout=60)
+                reaches(cluster, n2, address, 18085, "bc")
     finally:
         for node, uplink in zip(cluster.nodes, uplinks, strict=True):
             move(node, uplink, "del")
@@ -289,6 +335,10 @@ def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(
             assert tried(cluster, n2, address, port) == "silent"
         for address in n2.addresses:
             reaches(cluster, n1, address, port, "b")
+        # From inside anybody is found.
+        for address in n1.addresses:
+            for client in ("a", n1):
+                reaches(cluster, client, address, port, "b")
     nothing_left(cluster, before)
 
 

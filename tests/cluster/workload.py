@@ -244,11 +244,12 @@ def policies(cluster, *wanted):
         cluster.control.kubectl("delete", "networkpolicy", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
 
 
-def backends(node, address, port):
-    """Who takes sessions at a place, by quiverd on a node: addresses."""
+def backends(node, address, port, clients=None):
+    """Who takes sessions at a place, by quiverd on a node: addresses. With clients, those alone that are for these."""
     vips = node.quiver("show", "vip").get("vips", [])
     its = [vip for vip in vips if (vip["address"], vip["port"]) == (address, port)]
-    return sorted(one["address"] for vip in its for one in vip.get("backends", []) if one["state"] == "active" and not one.get("leaving"))
+    takes = lambda one: one["state"] == "active" and not one.get("leaving") and clients in (None, one["clients"])
+    return sorted(one["address"] for vip in its for one in vip.get("backends", []) if takes(one))
 
 
 def known(cluster, asked, port, pods):

@@ -444,6 +444,7 @@ func TestWhatQuiverdHasIsWhatWasAskedFor(t *testing.T) {
 	c.slices.Items = c.slices.Items[1:]
 	limited.Spec.Type, limited.Spec.SessionAffinity = core.ServiceTypeLoadBalancer, core.ServiceAffinityClientIP
 	limited.Spec.LoadBalancerSourceRanges = []string{"198.51.100.7/32", "10.0.0.0/8", "10.0.0.0/16", "0.0.0.0/1"}
+	limited.Spec.ExternalTrafficPolicy = core.ServiceExternalTrafficPolicyLocal
 	limited.Status.LoadBalancer.Ingress = []core.LoadBalancerIngress{{IP: "203.0.113.9"}}
 	settings := Settings{Here: func() (service.Here, bool) { return here, true }}
 	keeper := New(settings, c.objects(t), quiverd, slog.New(slog.DiscardHandler))

@@ -23,6 +23,10 @@ const (
 	everybody = ours + "everybody"
 )
 
+var clients = map[service.Clients]quiver.BackendClients{
+	service.Inside: quiver.BackendClients_BACKEND_CLIENTS_INSIDE, service.Outside: quiver.BackendClients_BACKEND_CLIENTS_OUTSIDE,
+}
+
 var protocols = map[core.Protocol]quiver.VipProtocol{
 	core.ProtocolUDP: quiver.VipProtocol_VIP_PROTOCOL_UDP, core.ProtocolSCTP: quiver.VipProtocol_VIP_PROTOCOL_SCTP,
 }
@@ -80,6 +84,9 @@ func VIP(vip *service.VIP, here *service.Here) *quiver.Vip {
 	for _, prefix := range vip.Sources {
 		made.Sources = append(made.Sources, prefix.String())
 	}
+	for _, prefix := range vip.Inside {
+		made.Inside = append(made.Inside, prefix.String())
+	}
 	if vip.LeastFlows {
 		made.Algorithm = quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS
 	}
@@ -99,6 +106,7 @@ func VIP(vip *service.VIP, here *service.Here) *quiver.Vip {
 		if backend.Draining {
 			one.State = quiver.BackendState_BACKEND_STATE_DRAINING
 		}
+		one.Clients = clients[backend.For]
 		if here.Near(backend.Address) {
 			one.SourceNat = quiver.SourceNat_SOURCE_NAT_HAIRPIN
 		}

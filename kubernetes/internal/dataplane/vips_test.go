@@ -61,9 +61,16 @@ func TestWhoSeesClientsAsTheyAre(t *testing.T) {
 			&service.VIP{
 				Place: service.Place{Address: netip.MustParseAddr("fd00:96::1"), Protocol: core.ProtocolTCP, Port: 80}, Reject: true,
 				Sources: []netip.Prefix{netip.MustParsePrefix("2001:db8::/64"), netip.MustParsePrefix("2001:db8::/32")},
+				Inside:  []netip.Prefix{netip.MustParsePrefix("fd00:1::/64"), netip.MustParsePrefix("fd00:7::1/128")},
+				Backends: []service.Backend{
+					{Address: netip.MustParseAddr("fd00:1::2"), Port: 80, For: service.Outside}, {Address: netip.MustParseAddr("fd00:2::2"), Port: 80, For: service.Inside},
+				},
 			}, `
 			address: "fd00:96::1" port: 80 source_nat: SOURCE_NAT_ALWAYS source_nat_address: "fd00:1::fe" source_nat_except: "fd00:1::/64"
-			without_backends: WITHOUT_BACKENDS_REJECT sources: "2001:db8::/64" sources: "2001:db8::/32"`,
+			without_backends: WITHOUT_BACKENDS_REJECT sources: "2001:db8::/64" sources: "2001:db8::/32"
+			inside: "fd00:1::/64" inside: "fd00:7::1/128"
+			backends { address: "fd00:1::2" source_nat: SOURCE_NAT_HAIRPIN clients: BACKEND_CLIENTS_OUTSIDE }
+			backends { address: "fd00:2::2" clients: BACKEND_CLIENTS_INSIDE }`,
 		},
 	} {
 		want := &quiver.Vip{}

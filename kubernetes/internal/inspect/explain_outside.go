@@ -12,6 +12,7 @@ import (
 // fromOutside asks every node, since the network leads those who are outside of the cluster to any: about the addresses at which a Service is
 // asked from there, and the node's own port for it.
 func (b behind) fromOutside(sender end, port *core.ServicePort, nodes []Node, ask asker) (all []Verdict, err error) {
+	b.outside = true
 	from, spec := sender.addresses[0], &b.service.Spec
 	texts := slices.Clone(spec.ExternalIPs)
 	for _, entry := range b.service.Status.LoadBalancer.Ingress {

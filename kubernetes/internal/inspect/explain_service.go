@@ -90,7 +90,7 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 	case said.Node == "balance":
 		first.Because = fmt.Sprintf("%s: %s: %s", b, found, b.without(said))
 	default:
-		first.Passes, first.Because = true, fmt.Sprintf("%s: %s%s", b, found, others(vip, ask.of(node)))
+		first.Passes, first.Because = true, fmt.Sprintf("%s: %s%s", b, found, b.others(vip, ask.of(node)))
 	}
 	if !first.Passes {
 		return []Verdict{first}, nil
@@ -129,23 +129,28 @@ func (b behind) without(said met) string {
 	return cmp.Or(said.Help, said.Reason)
 }
 
-// others says how many more take sessions: another port of the client may lead to any of them.
-func others(vip string, quiver func(words ...string) ([]byte, error)) string {
+// others says how many more take sessions of such clients: another port may lead to any of them.
+func (b behind) others(vip string, quiver func(words ...string) ([]byte, error)) string {
 	var found struct {
 		VIPs []struct {
 			Backends []struct {
-				State   string
-				Leaving bool
+				State, Clients string
+				Leaving        bool
 			}
 		}
 	}
 	if read(&found, quiver, "show", "vip", vip) != nil {
 		return ""
 	}
+	// Of those who ask on their own node, none is outside.
+	notTheirs := "outside"
+	if b.outside {
+		notTheirs = "inside"
+	}
 	count := 0
 	for _, one := range found.VIPs {
 		for _, backend := range one.Backends {
-			if backend.State == "active" && !backend.Leaving {
+			if backend.State == "active" && !backend.Leaving && backend.Clients != notTheirs {
 				count++
 			}
 		}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func web(clusterIPs ...string) behind {
 		Ports:     []discovery.EndpointPort{{Name: &http, Port: &port}},
 		Endpoints: []discovery.Endpoint{{Addresses: []string{"10.0.1.7"}, NodeName: &n2}},
 	}
-	return behind{named{"shop", "web", ""}, service, []discovery.EndpointSlice{slice}}
+	return behind{named: named{"shop", "web", ""}, service: service, slices: []discovery.EndpointSlice{slice}}
 }
 
 func TestServicesAreNamedAsKubectlDoes(t *testing.T) {
@@ -216,6 +217,34 @@ func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
 `)
 	if got := (end{addresses: addresses("10.0.9.1")}).found(nodes); got.node != "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Backends of one VIP may be for those inside alone, or for those outside.
+func TestOnlyBackendsThatAClientMayGetAreCounted(t *testing.T) {
+	vips := func(clients ...string) func(...string) ([]byte, error) {
+		var all []string
+		for _, word := range clients {
+			all = append(all, fmt.Sprintf(`{"state":"active","clients":%q}`, word))
+		}
+		return func(...string) ([]byte, error) {
+			return fmt.Appendf(nil, `{"vips":[{"backends":[%s]}]}`, strings.Join(all, ",")), nil
+		}
+	}
+	for _, c := range []struct {
+		clients         []string
+		inside, outside string
+	}{
+		{[]string{"all", "inside", "inside"}, "; sessions from other ports may get another of 3", ""},
+		{[]string{"all", "all", "inside", "outside"}, "; sessions from other ports may get another of 3", "; sessions from other ports may get another of 3"},
+		{[]string{"all", "inside", "outside", "outside"}, "; sessions from other ports may get another of 2", "; sessions from other ports may get another of 3"},
+	} {
+		b := web("10.96.0.1")
+		inside := b.others("web", vips(c.clients...))
+		b.outside = true
+		if outside := b.others("web", vips(c.clients...)); inside != c.inside || outside != c.outside {
+			t.Errorf("%q: inside %q, outside %q", c.clients, inside, outside)
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ type behind struct {
 	named
 	service *core.Service
 	slices  []discovery.EndpointSlice
+	// outside: it is asked by somebody outside of the cluster.
+	outside bool
 }
 
 // behind finds them.
@@ -54,7 +56,7 @@ func (c *Cluster) behind(ctx context.Context, asked named) (behind, error) {
 	if err != nil {
 		return behind{}, err
 	}
-	return behind{asked, service, endpoints.Items}, nil
+	return behind{named: asked, service: service, slices: endpoints.Items}, nil
 }
 
 // choose finds the port that is meant: by its number or name, or the only one of the protocol.

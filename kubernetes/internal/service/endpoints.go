@@ -132,9 +132,36 @@ func (e endpoints) backends() []Backend {
 	anyReady := slices.ContainsFunc(e, func(one endpoint) bool { return one.ready })
 	backends := make([]Backend, 0, len(e))
 	for _, one := range e {
-		backends = append(backends, Backend{one.address, one.port, anyReady && !one.ready})
+		backends = append(backends, Backend{Address: one.address, Port: one.port, Draining: anyReady && !one.ready})
 	}
 	return backends
+}
+
+// eachFor are backends of whom some are for those inside, and some for those outside: each for whom it takes sessions.
+func eachFor(inside, outside []Backend) (all []Backend) {
+	at := func(backend Backend) netip.AddrPort { return netip.AddrPortFrom(backend.Address, backend.Port) }
+	takes := map[netip.AddrPort]Clients{}
+	for _, one := range inside {
+		if !one.Draining {
+			takes[at(one)] = Inside
+		}
+	}
+	for _, one := range outside {
+		if one.Draining {
+			continue
+		}
+		if _, both := takes[at(one)]; both {
+			takes[at(one)] = Everybody
+		} else {
+			takes[at(one)] = Outside
+		}
+	}
+	for _, one := range slices.Concat(inside, outside) {
+		clients, any := takes[at(one)]
+		all = append(all, Backend{one.Address, one.Port, !any, clients})
+	}
+	slices.SortFunc(all, func(a, b Backend) int { return at(a).Compare(at(b)) })
+	return slices.Compact(all)
 }
 
 func (e endpoints) only(wanted func(*endpoint) bool) endpoints {

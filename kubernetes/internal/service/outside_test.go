@@ -39,6 +39,8 @@ func TestAskedFromOutside(t *testing.T) {
 	const (
 		all  = " 10.244.1.2:8080 10.244.1.3:8080 draining 10.244.2.2:8080"
 		near = " 10.244.1.2:8080 10.244.1.3:8080 draining"
+		// With a local policy, pods of the node and the node itself have all nevertheless.
+		each = " 10.244.1.2:8080 10.244.1.3:8080 draining 10.244.2.2:8080 inside"
 	)
 	const spec = `
 spec:
@@ -54,7 +56,8 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 	for _, c := range []struct{ more, inside, outside string }{
 		{"", all, all},
 		{"  externalTrafficPolicy: Cluster", all, all},
-		{"  externalTrafficPolicy: Local", all, near},
+		{"  externalTrafficPolicy: Local", all, each},
+		{"  externalTrafficPolicy: Local\n  internalTrafficPolicy: Local", near, each},
 		{"  internalTrafficPolicy: Local", near, all},
 	} {
 		set := Of(serviceOf(t, fmt.Sprintf(spec, c.more)), endpoints, &here)
@@ -74,6 +77,13 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 			if vip.Assigned {
 				given = append(given, vip.Address.String())
 			}
+			inside := "[]"
+			if slices.ContainsFunc(vip.Backends, func(backend Backend) bool { return backend.For != Everybody }) {
+				inside = "[10.244.1.0/24 192.168.7.1/32]"
+			}
+			if got := fmt.Sprint(vip.Inside); got != inside {
+				t.Errorf("%s: inside are %s", vip.Place, got)
+			}
 		}
 		if got := strings.Join(given, " "); got != "10.96.0.1 203.0.113.1 203.0.113.9 10.244.1.254 192.168.7.1" {
 			t.Errorf("given to it: %s", got)
@@ -86,10 +96,35 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 			t.Errorf("told %q", set.Problems)
 		}
 	}
-	// Nobody near: nobody answers from outside.
+	// Nobody near: nobody answers who is outside.
 	far := slicesOf(t, slice4+one("10.244.2.2", ", nodeName: n2"))
-	if got := worded(Of(serviceOf(t, fmt.Sprintf(spec, "  externalTrafficPolicy: Local")), far, &here)); got[1] != "203.0.113.1:80 TCP:" || got[0] != "10.96.0.1:80 TCP: 10.244.2.2:8080" {
+	if got := worded(Of(serviceOf(t, fmt.Sprintf(spec, "  externalTrafficPolicy: Local")), far, &here)); got[1] != "203.0.113.1:80 TCP: 10.244.2.2:8080 inside" || got[0] != "10.96.0.1:80 TCP: 10.244.2.2:8080" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Who answers whom may differ in both directions: pods that end serve the outside where their node has no other, and hints count inside alone.
+func TestWhoAnswersThoseOutsideNeedntAnswerThoseInside(t *testing.T) {
+	const spec = `
+spec: {type: LoadBalancer, clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{port: 80, nodePort: 30080}], externalTrafficPolicy: Local}
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
+`
+	const ends = ", conditions: {ready: false, serving: true, terminating: true}"
+	for _, c := range []struct{ slice, want string }{
+		{one("10.244.1.3", ", nodeName: n1"+ends) + one("10.244.2.2", ", nodeName: n2"), " 10.244.1.3:8080 outside 10.244.2.2:8080 inside"},
+		{one("10.244.1.3", ", nodeName: n1"+ends) + one("10.244.2.2", ", nodeName: n2"+ends), " 10.244.1.3:8080 10.244.2.2:8080 inside"},
+		{
+			one("10.244.1.3", ", nodeName: n1, hints: {forZones: [{name: z2}]}") + one("10.244.2.2", ", nodeName: n2, hints: {forZones: [{name: z1}]}"),
+			" 10.244.1.3:8080 outside 10.244.2.2:8080 inside",
+		},
+		{one("10.244.1.3", ", nodeName: n1"), " 10.244.1.3:8080"},
+	} {
+		set := Of(serviceOf(t, spec), slicesOf(t, slice4+c.slice), &here)
+		for _, line := range worded(set)[1:3] {
+			if _, got, _ := strings.Cut(line, "TCP:"); got != c.want {
+				t.Errorf("%s, not%s", line, c.want)
+			}
+		}
 	}
 }
 
@@ -128,7 +163,7 @@ status: {loadBalancer: {ingress: [%s]}}
 				led = append(led, fmt.Sprintf("%s from %v", vip.Place, vip.Sources))
 			}
 			// Of the port without a name, pods of the node alone answer who asks from outside.
-			if vip.External && vip.PortOf == "80" && vip.Address.Is4() && fmt.Sprint(vip.Backends) != "[{10.244.1.2 8080 false}]" {
+			if vip.External && vip.PortOf == "80" && vip.Address.Is4() && fmt.Sprint(vip.Backends) != fmt.Sprintf("[{10.244.1.2 8080 false %d} {10.244.2.2 8080 false %d}]", Everybody, Inside) {
 				t.Errorf("%s is answered by %v", vip.Place, vip.Backends)
 			}
 		}

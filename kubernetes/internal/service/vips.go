@@ -73,6 +73,29 @@ func Asked(kernel, told []netip.Addr, pods []netip.Prefix) []netip.Addr {
 	return slices.Compact(all)
 }
 
+// inside are pods of this node and the node itself, of a family: ordered, none twice.
+func (h *Here) inside(v4 bool) (all []netip.Prefix) {
+	for _, prefix := range h.Ranges {
+		if prefix.Addr().Is4() == v4 {
+			all = append(all, prefix.Masked())
+		}
+	}
+	for _, own := range h.Own {
+		if own.Is4() == v4 {
+			all = append(all, netip.PrefixFrom(own, own.BitLen()))
+		}
+	}
+	return ordered(all)
+}
+
+// ordered has ranges ordered as quiverd does, by the first address, then by the last one; none twice.
+func ordered(ranges []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(ranges, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(b.Bits(), a.Bits()))
+	})
+	return slices.Compact(ranges)
+}
+
 // Near tells whether an address is that of a pod of this node.
 func (h *Here) Near(address netip.Addr) bool {
 	return within(h.Ranges, address)
@@ -101,7 +124,21 @@ type Backend struct {
 	Port    uint16
 	// Draining: it takes no new sessions.
 	Draining bool
+	// For are the clients whose new sessions it takes.
+	For Clients
 }
+
+// Clients are some of those of a VIP.
+type Clients int
+
+const (
+	// Everybody who may ask.
+	Everybody Clients = iota
+	// Inside are pods of the node and the node itself.
+	Inside
+	// Outside are all others.
+	Outside
+)
 
 // VIP is a place where clients ask, and who answers.
 type VIP struct {
@@ -120,6 +157,8 @@ type VIP struct {
 	Reject bool
 	// Sources are the clients that may ask, ordered; none: all.
 	Sources []netip.Prefix
+	// Inside are the clients to whom it makes a difference for whom a backend is, ordered; none where it makes none to anybody.
+	Inside []netip.Prefix
 	// Affinity is for how many seconds a client keeps its backend; 0: for that of the session.
 	Affinity uint32
 	// LeastFlows: the backend with fewest sessions is chosen, else by Maglev's hashing.
@@ -256,8 +295,13 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	if spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == core.ServiceInternalTrafficPolicyLocal {
 		inside = near
 	}
+	var insiders []netip.Prefix
 	if spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal {
-		outside = near
+		// As with kube-proxy, who asks there from inside is served as if a load balancer had led them to any node.
+		outside = eachFor(everywhere, near)
+		if slices.ContainsFunc(outside, func(backend Backend) bool { return backend.For != Everybody }) {
+			insiders = here.inside(address.Is4())
+		}
 	}
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
 	assigned := draft
@@ -273,6 +317,7 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		place := Place{other, protocol, uint16(port.Port)}
 		whose, own := here.whose(through, place.Port), slices.Contains(here.Own, other)
 		restricted := draft
+		restricted.Inside = insiders
 		restricted.Sources, restricted.Assigned, restricted.External = through.sources, through.balanced, own && whose == ""
 		if !s.add(restricted, place, outside) {
 			continue
@@ -297,7 +342,9 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		return
 	}
 	if source := here.Source(address.Is4()); source.IsValid() {
-		if s.add(assigned, Place{source, protocol, uint16(port.NodePort)}, outside) {
+		led := assigned
+		led.Inside = insiders
+		if s.add(led, Place{source, protocol, uint16(port.NodePort)}, outside) {
 			s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
 		}
 	}
@@ -385,11 +432,7 @@ func (s *Set) sources(texts []string, address netip.Addr) (sources []netip.Prefi
 			sources = append(sources, prefix.Masked())
 		}
 	}
-	// By the first address, then by the last one.
-	slices.SortFunc(sources, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(b.Bits(), a.Bits()))
-	})
-	sources = slices.Compact(sources)
+	sources = ordered(sources)
 	if len(sources) > mostSources {
 		s.problem("spec.loadBalancerSourceRanges has %d ranges: nobody is answered at %s (take %d at most)", len(sources), address, mostSources)
 		return nil, false

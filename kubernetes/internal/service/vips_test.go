@@ -54,6 +54,7 @@ func worded(set Set) (lines []string) {
 			if backend.Draining {
 				line += " draining"
 			}
+			line += map[Clients]string{Inside: " inside", Outside: " outside"}[backend.For]
 		}
 		lines = append(lines, line)
 	}

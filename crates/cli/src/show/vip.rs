@@ -1,7 +1,7 @@
 //! `show vip`.
 
 use api::text::Words;
-use api::v1::{BackendState, VipBackendState, VipState, VipsRequest, VipsResponse};
+use api::v1::{BackendClients, BackendState, VipBackendState, VipState, VipsRequest, VipsResponse};
 
 use super::{Before, View};
 use crate::context::Client;
@@ -103,9 +103,18 @@ fn how(vip: &VipState) -> String {
 fn state(backend: &VipBackendState) -> Cell {
     match (backend.leaving, backend.state()) {
         (true, _) => Cell::toned("leaving", Tone::Warn),
-        (_, BackendState::Active) => Cell::toned("active", Tone::Good),
+        (_, BackendState::Active) => Cell::toned(active(backend.clients()), Tone::Good),
         (_, BackendState::Down) => Cell::toned("down", Tone::Bad),
         (_, state) => Cell::toned(state.word(), Tone::Warn),
+    }
+}
+
+/// For whom it is, where that isn't everybody.
+const fn active(clients: BackendClients) -> &'static str {
+    match clients {
+        BackendClients::Inside => "active inside",
+        BackendClients::Outside => "active outside",
+        BackendClients::All | BackendClients::Unspecified => "active",
     }
 }
 
@@ -143,6 +152,13 @@ mod tests {
             refused: 2,
             ..VipState::default()
         };
+        for (clients, words) in [
+            (BackendClients::All, "active"),
+            (BackendClients::Inside, "active inside"),
+            (BackendClients::Outside, "active outside"),
+        ] {
+            assert_eq!(active(clients), words);
+        }
         let direct = VipState { direct_server_return: true, ..web.clone() };
         assert_eq!(how(&direct), "least-flows, 60 s, direct");
         let view = Vips { name: None };

@@ -12,7 +12,7 @@ use super::directory::Inventory;
 use super::start::Shared;
 use crate::dataplane::{Change, InspectError};
 use crate::model::Flaw;
-use crate::model::spec::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
+use crate::model::spec::{VipSpec, api_algorithm, api_clients, api_protocol, api_source_nat, api_state};
 
 /// The service that looks at them.
 const BALANCE: &str = "balance";
@@ -115,5 +115,6 @@ fn backend(backend: &Placed, ledger: &Ledger) -> Option<VipBackendState> {
         bytes: figures.bytes[0],
         answer_packets: figures.packets[1],
         answer_bytes: figures.bytes[1],
+        clients: api_clients(config.clients).into(),
     })
 }

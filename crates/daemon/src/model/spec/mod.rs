@@ -51,6 +51,6 @@ pub use route::{Hop, NextHopSpec, Paths, RouteSpec};
 pub use tap::{HostRouteSpec, TapSpec};
 pub use tenant::{ClassSpec, TenantSpec, scope_name};
 pub use tunnel::{TunnelFormat, TunnelSpec};
-pub use vip::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
+pub use vip::{VipSpec, api_algorithm, api_clients, api_protocol, api_source_nat, api_state};
 pub use vlan::VlanSpec;
 pub use vrf::VrfSpec;

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::v1::{Backend, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol, WithoutBackends};
+use api::v1::{
+    Backend, BackendClients, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol, WithoutBackends,
+};
 use features::session::balance;
 use features::session::balance::control::{self, BackendConfig, VipConfig};
 use wire::IpProtocol;
@@ -69,6 +71,7 @@ impl VipSpec {
                 source_nat_address: source(&vip.source_nat_address, address)?,
                 source_nat_except: ranges("source_nat_except", &vip.source_nat_except, address, MAX_EXCEPT)?,
                 sources: ranges("sources", &vip.sources, address, MAX_SOURCES)?,
+                inside: inside(vip, address)?,
                 reject: without == WithoutBackends::Reject,
                 direct: vip.direct_server_return,
                 end_removed: vip.end_removed_sessions,
@@ -91,6 +94,11 @@ impl VipSpec {
             }
             .into(),
             source_nat: backend.source_nat.map_or(SourceNat::Unspecified, api_source_nat).into(),
+            clients: match backend.clients {
+                control::BackendClients::All => BackendClients::Unspecified,
+                clients => api_clients(clients),
+            }
+            .into(),
         };
         Vip {
             name: self.name.to_string(),
@@ -128,6 +136,7 @@ impl VipSpec {
             }
             .into(),
             sources: config.sources.iter().map(text).collect(),
+            inside: config.inside.iter().map(text).collect(),
             direct_server_return: config.direct,
         }
     }
@@ -196,6 +205,15 @@ pub fn api_state(state: control::BackendState) -> BackendState {
     }
 }
 
+/// Whose new sessions a backend is given, as a word.
+pub fn api_clients(clients: control::BackendClients) -> BackendClients {
+    match clients {
+        control::BackendClients::All => BackendClients::All,
+        control::BackendClients::Inside => BackendClients::Inside,
+        control::BackendClients::Outside => BackendClients::Outside,
+    }
+}
+
 fn source_nat(field: &str, said: i32, default: SourceNat) -> Result<Option<balance::SourceNat>, Flaw> {
     Ok(match fields::choice(field, said, default)? {
         SourceNat::Always => Some(balance::SourceNat::Always),
@@ -217,6 +235,18 @@ fn source(said: &str, vip: IpAddr) -> Result<Option<IpAddr>, Flaw> {
         return Err(Flaw::new(FIELD, what).remedy("take one of the same family"));
     }
     Ok((address != vip).then_some(address))
+}
+
+/// Clients that are inside. Without any, nobody would be given a backend that is for these alone.
+fn inside(vip: &Vip, address: IpAddr) -> Result<Arc<[(IpAddr, IpAddr)]>, Flaw> {
+    let alone = vip.backends.iter().position(|backend| backend.clients() == BackendClients::Inside);
+    match alone {
+        Some(index) if vip.inside.is_empty() => {
+            let what = "it is for clients that are inside, and no client is";
+            Err(Flaw::new(format!("backends[{index}].clients"), what).remedy("say who is: inside"))
+        }
+        _ => ranges("inside", &vip.inside, address, MAX_SOURCES),
+    }
 }
 
 /// Clients: ranges of the VIP's family.
@@ -295,7 +325,12 @@ fn backends(said: &[Backend], (vip, vip_port): (IpAddr, u16)) -> Result<Vec<Back
             BackendState::Active | BackendState::Unspecified => control::BackendState::Active,
         };
         let source_nat = source_nat(&field("source_nat"), backend.source_nat, SourceNat::Unspecified)?;
-        all.push(BackendConfig { endpoint, weight, state, source_nat });
+        let clients = match fields::choice(&field("clients"), backend.clients, BackendClients::All)? {
+            BackendClients::Inside => control::BackendClients::Inside,
+            BackendClients::Outside => control::BackendClients::Outside,
+            BackendClients::All | BackendClients::Unspecified => control::BackendClients::All,
+        };
+        all.push(BackendConfig { endpoint, weight, state, source_nat, clients });
     }
     if !all.is_empty() && all.iter().all(|backend| backend.weight == 0) {
         return Err(Flaw::new("backends", "none has a weight: no session could begin")
@@ -341,6 +376,8 @@ mod tests {
                     Backend { port: 8080, weight: Some(0), ..backend("fd01::1") },
                     Backend { state: BackendState::Draining.into(), weight: Some(5), ..backend("fd01::2") },
                     Backend { source_nat: SourceNat::Hairpin.into(), ..backend("fd01::3") },
+                    Backend { clients: BackendClients::Inside.into(), ..backend("fd01::4") },
+                    Backend { clients: BackendClients::Outside.into(), ..backend("fd01::5") },
                 ],
                 algorithm: BalanceAlgorithm::LeastFlows.into(),
                 affinity_seconds: 10_800,
@@ -351,6 +388,7 @@ mod tests {
                 end_removed_sessions: true,
                 without_backends: WithoutBackends::Reject.into(),
                 sources: vec!["fd07::/48".into(), "fd08::1/128".into()],
+                inside: vec!["fd01::/64".into(), "fd09::1/128".into()],
                 ..vip()
             },
             Vip { direct_server_return: true, source_nat: SourceNat::Never.into(), ..vip() },
@@ -364,7 +402,12 @@ mod tests {
             source_nat_address: "10.96.0.1".into(),
             without_backends: WithoutBackends::Drop.into(),
             backends: vec![
-                Backend { port: 80, weight: Some(1), ..backend("10.1.0.3") },
+                Backend {
+                    port: 80,
+                    weight: Some(1),
+                    clients: BackendClients::All.into(),
+                    ..backend("10.1.0.3")
+                },
                 Backend { state: BackendState::Active.into(), ..backend("10.1.0.2") },
             ],
             ..vip()
@@ -398,6 +441,16 @@ mod tests {
             (Vip { without_backends: 3, ..vip() }, "without_backends"),
             (Vip { sources: vec!["10.0.0.0/8".into(), "::/0".into()], ..vip() }, "sources[1]"),
             (Vip { sources: vec!["10.0.0.0/8".into(); 4097], ..vip() }, "sources"),
+            (Vip { inside: vec!["10.0.0.0/8".into(), "::/0".into()], ..vip() }, "inside[1]"),
+            (Vip { inside: vec!["10.0.0.0/8".into(); 4097], ..vip() }, "inside"),
+            (with(vec![Backend { clients: 9, ..backend("10.1.0.2") }]), "backends[0].clients"),
+            (
+                with(vec![
+                    backend("10.1.0.2"),
+                    Backend { clients: BackendClients::Inside.into(), ..backend("10.1.0.3") },
+                ]),
+                "backends[1].clients",
+            ),
             (with(vec![Backend { source_nat: 9, ..backend("10.1.0.2") }]), "backends[0].source_nat"),
             (with(vec![backend("10.1.0.2"), backend("x")]), "backends[1].address"),
             (with(vec![backend("fd00::1")]), "backends[0].address"),

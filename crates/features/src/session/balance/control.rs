@@ -21,6 +21,18 @@ pub enum BackendState {
     Down,
 }
 
+/// Whose new sessions a backend is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendClients {
+    /// Those of all clients.
+    #[default]
+    All,
+    /// Those of clients that are inside.
+    Inside,
+    /// Those of all others.
+    Outside,
+}
+
 /// A backend as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendConfig {
@@ -32,6 +44,8 @@ pub struct BackendConfig {
     pub state: BackendState,
     /// Whose address it sees; `None`: as its VIP says.
     pub source_nat: Option<SourceNat>,
+    /// Whose new sessions it is given.
+    pub clients: BackendClients,
 }
 
 /// A VIP as it was asked for.
@@ -59,6 +73,8 @@ pub struct VipConfig {
     pub direct: bool,
     /// Clients that may ask: first and last address of each range; empty: all.
     pub sources: Arc<[(IpAddr, IpAddr)]>,
+    /// Clients that are inside: first and last address of each range.
+    pub inside: Arc<[(IpAddr, IpAddr)]>,
     /// Whether clients are told where no backend takes their session.
     pub reject: bool,
     /// Whether sessions go on whose backend is down.
@@ -316,6 +332,7 @@ impl Balancer {
             weight: backend.config.weight,
             account: backend.account,
             source_nat: backend.config.source_nat.unwrap_or(wanted.source_nat),
+            clients: backend.config.clients,
         };
         let taking: Vec<Backend> = backends.iter().filter(takes).map(of).collect();
         let vip = Vip::new(wanted, taking, Arc::clone(&refused));

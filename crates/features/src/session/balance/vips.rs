@@ -1,7 +1,7 @@
 //! VIPs as workers see them: a part of the tables.
 
 use super::affinity::{Affinity, Client};
-use super::control::VipConfig;
+use super::control::{BackendClients, VipConfig};
 use super::ledger::{Books, Ledger};
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -53,90 +53,31 @@ pub(super) struct Backend {
     pub(super) account: u32,
     /// Whose address it sees.
     pub(super) source_nat: SourceNat,
+    /// Whose sessions it is given.
+    pub(super) clients: BackendClients,
 }
 
-/// A VIP as workers see it.
+/// Backends, of which one is chosen for a client.
 #[derive(Debug)]
-pub struct Vip {
-    pub(super) algorithm: Algorithm,
-    /// What backends see in the place of the client's address.
-    pub(super) source: IpAddr,
-    /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
-    except: Arc<[(IpAddr, IpAddr)]>,
-    /// Clients that may ask, disjoint and ascending; `None`: all.
-    sources: Option<Vec<(IpAddr, IpAddr)>>,
-    /// Clients are told where no backend takes their session.
-    pub(super) rejects: bool,
-    /// Packets go to their backend as they are, and its answers past us.
-    pub(super) direct: bool,
-    /// Seconds that a client keeps its backend; 0: it isn't kept.
-    pub(super) affinity: u32,
+pub(super) struct Choice {
     pub(super) backends: Vec<Backend>,
+    /// Empty where it isn't chosen by that.
     table: Maglev,
-    /// Packets that found no backend: the same through all versions.
-    pub(super) refused: Arc<AtomicU64>,
 }
 
-/// What a backend is told from others by, wherever it is one.
-fn identity(endpoint: Endpoint) -> u64 {
-    hash64(&Key::of_endpoint(0, 0, endpoint))
-}
-
-impl Vip {
-    /// One with these backends; their order has no meaning.
-    pub(super) fn new(config: &VipConfig, mut backends: Vec<Backend>, refused: Arc<AtomicU64>) -> Self {
-        let algorithm = config.algorithm;
-        backends.retain(|backend| backend.weight > 0);
-        backends.sort_by_key(|backend| backend.endpoint);
+impl Choice {
+    fn new(algorithm: Algorithm, backends: Vec<Backend>) -> Self {
         let member =
             |backend: &Backend| Member { identity: identity(backend.endpoint), weight: backend.weight };
         let table = match algorithm {
             Algorithm::Maglev => Maglev::new(&backends.iter().map(member).collect::<Vec<_>>()),
             Algorithm::LeastFlows => Maglev::default(),
         };
-        Self {
-            algorithm,
-            source: config.source_nat_address.unwrap_or(config.endpoint.0),
-            except: Arc::clone(&config.source_nat_except),
-            sources: (!config.sources.is_empty()).then(|| disjoint(&config.sources)),
-            rejects: config.reject,
-            direct: config.direct,
-            affinity: config.affinity,
-            backends,
-            table,
-            refused,
-        }
+        Self { backends, table }
     }
 
-    /// Whether a client may ask.
-    pub(super) fn admits(&self, client: IpAddr) -> bool {
-        let Some(sources) = &self.sources else { return true };
-        let behind = sources.partition_point(|(first, _)| *first <= client);
-        behind.checked_sub(1).and_then(|at| sources.get(at)).is_some_and(|(_, last)| client <= *last)
-    }
-
-    /// Whose address a backend of it sees where that client asks.
-    pub(super) fn source_nat(&self, backend: &Backend, client: IpAddr) -> SourceNat {
-        match backend.source_nat {
-            SourceNat::Always
-                if self.except.iter().any(|(first, last)| (first..=last).contains(&&client)) =>
-            {
-                SourceNat::Hairpin
-            }
-            source_nat => source_nat,
-        }
-    }
-
-    /// Bytes of memory that it takes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let sources = self.sources.as_deref().map_or(0, size_of_val);
-        size_of::<Self>() + self.table.bytes() + size_of_val(&*self.backends) + sources
-    }
-
-    /// Adds one to the packets that found no backend.
-    pub(super) fn refuse(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    fn bytes(&self) -> usize {
+        self.table.bytes() + size_of_val(&*self.backends)
     }
 
     fn fewest(&self, ledger: &Ledger, hash: u32) -> Option<&Backend> {
@@ -155,6 +96,107 @@ impl Vip {
         let drawn = (0..LOOKS).map(|draw| hash.wrapping_add(draw.wrapping_mul(0x9e37_79b9)));
         drawn.filter_map(|hash| self.backends.get(wire::flow::pick(hash, count) as usize)).min_by_key(load)
     }
+}
+
+/// A VIP as workers see it.
+#[derive(Debug)]
+pub struct Vip {
+    pub(super) algorithm: Algorithm,
+    /// What backends see in the place of the client's address.
+    pub(super) source: IpAddr,
+    /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
+    except: Arc<[(IpAddr, IpAddr)]>,
+    /// Clients that may ask, disjoint and ascending; `None`: all.
+    sources: Option<Vec<(IpAddr, IpAddr)>>,
+    /// Clients are told where no backend takes their session.
+    pub(super) rejects: bool,
+    /// Packets go to their backend as they are, and its answers past us.
+    pub(super) direct: bool,
+    /// Seconds that a client keeps its backend; 0: it isn't kept.
+    pub(super) affinity: u32,
+    /// For all clients, but for those that are inside where some backend makes a difference between them.
+    choice: Choice,
+    /// Clients that are inside, disjoint and ascending, and what they have instead.
+    inside: Option<(Vec<(IpAddr, IpAddr)>, Choice)>,
+    /// Packets that found no backend: the same through all versions.
+    pub(super) refused: Arc<AtomicU64>,
+}
+
+/// What a backend is told from others by, wherever it is one.
+fn identity(endpoint: Endpoint) -> u64 {
+    hash64(&Key::of_endpoint(0, 0, endpoint))
+}
+
+impl Vip {
+    /// One with these backends; their order has no meaning.
+    pub(super) fn new(config: &VipConfig, mut backends: Vec<Backend>, refused: Arc<AtomicU64>) -> Self {
+        let algorithm = config.algorithm;
+        backends.retain(|backend| backend.weight > 0);
+        backends.sort_by_key(|backend| backend.endpoint);
+        let but = |clients| backends.iter().copied().filter(move |backend| backend.clients != clients);
+        let differs = backends.iter().any(|backend| backend.clients != BackendClients::All);
+        let inside = differs.then(|| {
+            let choice = Choice::new(algorithm, but(BackendClients::Outside).collect());
+            (disjoint(&config.inside), choice)
+        });
+        Self {
+            algorithm,
+            source: config.source_nat_address.unwrap_or(config.endpoint.0),
+            except: Arc::clone(&config.source_nat_except),
+            sources: (!config.sources.is_empty()).then(|| disjoint(&config.sources)),
+            rejects: config.reject,
+            direct: config.direct,
+            affinity: config.affinity,
+            choice: Choice::new(algorithm, but(BackendClients::Inside).collect()),
+            inside,
+            refused,
+        }
+    }
+
+    /// What a client has for a choice.
+    fn choice(&self, client: IpAddr) -> &Choice {
+        match &self.inside {
+            Some((clients, choice)) if is_within(clients, client) => choice,
+            _ => &self.choice,
+        }
+    }
+
+    /// Whether a client may ask.
+    pub(super) fn admits(&self, client: IpAddr) -> bool {
+        self.sources.as_ref().is_none_or(|sources| is_within(sources, client))
+    }
+
+    /// Whose address a backend of it sees where that client asks.
+    pub(super) fn source_nat(&self, backend: &Backend, client: IpAddr) -> SourceNat {
+        match backend.source_nat {
+            SourceNat::Always
+                if self.except.iter().any(|(first, last)| (first..=last).contains(&&client)) =>
+            {
+                SourceNat::Hairpin
+            }
+            source_nat => source_nat,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let sources = self.sources.as_deref().map_or(0, size_of_val);
+        let inside =
+            self.inside.as_ref().map_or(0, |(clients, choice)| size_of_val(&**clients) + choice.bytes());
+        size_of::<Self>() + self.choice.bytes() + sources + inside
+    }
+
+    /// Adds one to the packets that found no backend.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether an address is in one of these ranges, which are disjoint and ascending.
+fn is_within(ranges: &[(IpAddr, IpAddr)], address: IpAddr) -> bool {
+    let behind = ranges.partition_point(|(first, _)| *first <= address);
+    behind.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|(_, last)| address <= *last)
 }
 
 /// The same addresses in ranges that don't overlap, ascending.
@@ -247,27 +289,28 @@ impl Vips {
     /// The backend that a new session would have; second: whether since the client had it before.
     pub(super) fn would_choose<'v>(&self, vip: &'v Vip, asker: &Asker) -> Option<(&'v Backend, bool)> {
         let Asker { context, protocol, endpoint: (address, port), now, .. } = *asker;
+        let choice = vip.choice(address);
         let Some(entry) = client(vip, asker) else {
             let hash = CLIENTS.hash(&Key::of_endpoint(context, protocol, (address, port)));
-            return self.pick(vip, hash).map(|backend| (backend, false));
+            return self.pick((vip.algorithm, choice), hash).map(|backend| (backend, false));
         };
         let last = self.affinity.as_ref().and_then(|table| table.last(entry, now));
         let kept = last.filter(|(_, ago)| *ago < vip.affinity);
         let kept =
-            kept.and_then(|(account, _)| vip.backends.iter().find(|backend| backend.account == account));
+            kept.and_then(|(account, _)| choice.backends.iter().find(|backend| backend.account == account));
         if let Some(kept) = kept {
             return Some((kept, true));
         }
         // Who isn't known is given the same one by every node, and by this one when it has begun anew. Whose time is over is given any.
         let port = if last.is_some_and(|(_, ago)| ago >= vip.affinity) { port } else { 0 };
         let hash = (hash64(&Key::of_endpoint(context, protocol, (address, port))) >> 32) as u32;
-        self.pick(vip, hash).map(|backend| (backend, false))
+        self.pick((vip.algorithm, choice), hash).map(|backend| (backend, false))
     }
 
-    fn pick<'v>(&self, vip: &'v Vip, hash: u32) -> Option<&'v Backend> {
-        match vip.algorithm {
-            Algorithm::Maglev => vip.backends.get(usize::from(vip.table.pick(hash)?)),
-            Algorithm::LeastFlows => vip.fewest(&self.ledger, hash),
+    fn pick<'v>(&self, (algorithm, choice): (Algorithm, &'v Choice), hash: u32) -> Option<&'v Backend> {
+        match algorithm {
+            Algorithm::Maglev => choice.backends.get(usize::from(choice.table.pick(hash)?)),
+            Algorithm::LeastFlows => choice.fewest(&self.ledger, hash),
         }
     }
 

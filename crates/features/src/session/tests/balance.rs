@@ -4,12 +4,13 @@ mod changes;
 mod direct;
 mod ended;
 mod inserted;
+mod inside;
 mod kept;
 mod vectors;
 mod workers;
 
 use super::*;
-use crate::session::balance::control::{BackendConfig, BackendState, Balancer, VipConfig};
+use crate::session::balance::control::{BackendClients, BackendConfig, BackendState, Balancer, VipConfig};
 use crate::session::balance::{Algorithm, Figures, SourceNat};
 use core::net::IpAddr;
 use tables::session::{Endpoint, Key};
@@ -34,7 +35,13 @@ pub(super) fn places(v6: bool) -> (Endpoint, Endpoint) {
 }
 
 fn active(endpoint: Endpoint) -> BackendConfig {
-    BackendConfig { endpoint, weight: 1, state: BackendState::Active, source_nat: None }
+    BackendConfig {
+        endpoint,
+        weight: 1,
+        state: BackendState::Active,
+        source_nat: None,
+        clients: BackendClients::All,
+    }
 }
 
 fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -> VipConfig {
@@ -49,6 +56,7 @@ fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -
         source_nat_address: None,
         source_nat_except: [].into(),
         sources: [].into(),
+        inside: [].into(),
         reject: false,
         direct: false,
         keep_down: false,

@@ -1,7 +1,7 @@
 //! Sessions that `balance` has given a backend.
 
 use super::*;
-use crate::session::balance::control::{BackendConfig, BackendState, Balancer, VipConfig};
+use crate::session::balance::control::{BackendClients, BackendConfig, BackendState, Balancer, VipConfig};
 use crate::session::balance::{Algorithm, SourceNat};
 use tables::session::Endpoint;
 
@@ -12,6 +12,7 @@ fn web(vip: Endpoint, backends: &[(Endpoint, BackendState)]) -> VipConfig {
         weight: 1,
         state: *state,
         source_nat: None,
+        clients: BackendClients::All,
     };
     VipConfig {
         context: 0,
@@ -24,6 +25,7 @@ fn web(vip: Endpoint, backends: &[(Endpoint, BackendState)]) -> VipConfig {
         source_nat_address: None,
         source_nat_except: [].into(),
         sources: [].into(),
+        inside: [].into(),
         reject: false,
         direct: false,
         keep_down: false,

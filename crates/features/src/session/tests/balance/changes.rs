@@ -39,7 +39,7 @@ pub(super) fn asked(bench: &mut Bench, port: u16) -> Result<u8, String> {
     asked_by(bench, CLIENT, port)
 }
 
-fn asked_by(bench: &mut Bench, client: u32, port: u16) -> Result<u8, String> {
+pub(super) fn asked_by(bench: &mut Bench, client: u32, port: u16) -> Result<u8, String> {
     let outcome = bench.run(2, &[question(client, port)], 1);
     match outcome.sent.get(&3).map(Vec::as_slice) {
         Some([frame]) => Ok(frame[19]),
@@ -62,7 +62,7 @@ fn figures(balancer: &mut Balancer) -> (Figures, BTreeMap<u8, Figures>) {
     (vip.figures(&ledger), by.collect())
 }
 
-fn with(config: VipConfig) -> (Bench, Balancer) {
+pub(super) fn with(config: VipConfig) -> (Bench, Balancer) {
     let mut balancer = Balancer::new(1);
     balancer.set("web", Some(config));
     (network(Tier::available()[0], &mut balancer), balancer)
