@@ -1,5 +1,7 @@
 """Names: a pod looks them up at the Service of the cluster's CoreDNS, as its resolver is told to."""
 
+import itertools
+
 from inside import inside
 from lab.process import eventually, run
 from testbed import dns
@@ -8,7 +10,10 @@ from workload import PORT, known, left, nothing_left, pods, server, service, ser
 
 def looked_up(words, address, name, kind, *options):
     """What is answered to a question, in order; nothing: nobody answers."""
-    return sorted(run(*words, "dig", "+short", *options, f"@{address}", name, kind, check=False, timeout=60).stdout.split())
+    # (It is asked again: what is late isn't waited for.)
+    return sorted(
+        run(*words, "dig", "+short", "+time=2", "+tries=1", *options, f"@{address}", name, kind, check=False, timeout=60).stdout.split()
+    )
 
 
 def test_pods_look_up_names_at_a_service_by_udp_and_tcp(cluster):
@@ -29,11 +34,11 @@ def test_pods_look_up_names_at_a_service_by_udp_and_tcp(cluster):
         for node, pod in ((n1, "a"), (n2, "c")):
             words = inside(node, pod)
             for address in asked:
-                for way in ("+notcp", "+tcp"):
-                    now = lambda words=words, address=address, way=way: {what: looked_up(words, address, *what, way) for what in answers}
+                for way, (what, answer) in itertools.product(("+notcp", "+tcp"), answers.items()):
+                    now = lambda words=words, address=address, way=way, what=what: looked_up(words, address, *what, way)
                     # (CoreDNS hears of them as everybody does, and remembers for half a minute that there was nobody.)
-                    eventually(lambda now=now: now() == answers, now, timeout=60)
-            # By what kubelet has written for it, and by a short name.
+                    eventually(lambda now=now, answer=answer: now() == answer, lambda now=now, way=way: (way, now()), timeout=60)
+            # By what kubelet has written for it.
             said = cluster.control.exec(pod, "busybox", "nslookup", name("web")).stdout
             assert dns.ADDRESS in said and all(vip in said for vip in vips), said
     nothing_left(cluster, before)
