@@ -31,8 +31,8 @@ class Node:
         self.program = agent or tool("quiver-agent")
         self.ranges = ranges
         self.options = options
-        # What tells the agent its ranges: the node's name and a kubeconfig, or nobody but us.
-        self.source = ("--standalone", "--pod-cidr", ",".join(ranges))
+        # By what the agent asks an API server; without, it is told its ranges by us.
+        self.cluster = ()
         self.agent = None
         self.past = ""
         self.pods = []
@@ -63,7 +63,8 @@ class Node:
     def start_agent(self):
         """Starts quiver-agent and waits until quiver-cni would find it ready."""
         self.agent = Process(
-            *self.inside, self.program, *self.source, "--host-device", "quiver0" if self.inside else "", "--quiverd", self.daemon.socket,
+            *self.inside, self.program, *(self.cluster or ("--standalone", "--pod-cidr", ",".join(self.ranges))),
+            "--host-device", "quiver0" if self.inside else "", "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
             "--health", HEALTH if self.inside else "", "--allowed-source-prefixes", ",".join(SOURCES), *self.options,
         )  # fmt: skip

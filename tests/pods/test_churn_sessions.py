@@ -36,7 +36,7 @@ def host_node(host, api):
     """A node of a cluster, in a namespace of its own."""
     with tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp") as directory:
         node = Node(directory, host=host)
-        node.source = "--node", "n1", "--kubeconfig", api.kubeconfig(node.directory / "kubeconfig")
+        node.cluster = "--node", "n1", "--kubeconfig", api.kubeconfig(node.directory / "kubeconfig")
         try:
             yield node.start()
             assert "panic" not in node.log(), node.log()
