@@ -63,7 +63,7 @@ def show(cluster):
                 say(f"  the other sent {other['sent']} packets, and {name} received {end['foreign']}")
                 good &= end["foreign"] > 0
         say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
-        say("  What is sent before the other end is there, or after it has gone, isn't received; what ICMP says of such packets is received, too.")
+        say("  What is sent before the other end is there, or after it has gone, isn't received; what ICMP says of it is.")
         good &= ask(cluster, of)
         title("What the first node's quiverd has counted")
         # (Whoever was left to look around may have uninstalled it.)

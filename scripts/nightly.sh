@@ -27,8 +27,8 @@ large_system() {
   cargo build --locked --release --bins && QUIVER_TEST_LARGE=1 scripts/system.sh tests/system/test_routes.py
 }
 
-cluster() {
-  scripts/setup.sh cluster && cargo build --locked --release --bins && scripts/cluster.sh
+cluster_built() {
+  scripts/setup.sh cluster && cargo build --locked --release --bins && scripts/cluster.sh build
 }
 
 stage "fuzzing, Rust" scripts/fuzz.sh "$minutes"
@@ -36,8 +36,10 @@ stage "fuzzing, Go" go_fuzz
 stage "models" scripts/model.sh
 stage "Miri" scripts/miri.sh
 stage "two million routes" large_system
-stage "a cluster" cluster
+stage "a cluster's programs" cluster_built
+stage "a cluster" scripts/cluster.sh
 stage "a cluster with tunnels" env QUIVER_OVERLAY=vxlan scripts/cluster.sh
 stage "conformance of the network" scripts/cluster.sh e2e
-stage "conformance of policies" scripts/cluster.sh e2e Netpol --skip SCTPConnectivity
+stage "the suite's NetworkPolicies" scripts/cluster.sh e2e Netpol --skip SCTPConnectivity
+stage "conformance of administrators' policies" scripts/cluster.sh conformance
 [ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }

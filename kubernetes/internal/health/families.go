@@ -60,11 +60,16 @@ func hasFamily(v4 bool) (bool, error) {
 		family = netlink.FAMILY_V4
 	}
 	found, err := netlink.AddrList(nil, family)
-	if err != nil {
+	// Where one comes or goes meanwhile, the others are there all the same.
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return false, err
 	}
 	for _, one := range found {
 		if address, is := netip.AddrFromSlice(one.IP); !is || !address.IsGlobalUnicast() {
+			continue
+		}
+		if one.Flags&unix.IFA_F_DADFAILED != 0 {
+			// Somebody else's, for good.
 			continue
 		}
 		if one.Flags&unix.IFA_F_TENTATIVE == 0 {

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"quiver/kubernetes/internal/nstest"
 )
@@ -80,12 +82,33 @@ func TestWhoAnswersForwards(t *testing.T) {
 
 // Until the kernel knows that an address is nobody else's it doesn't send from it: then the node isn't ready yet.
 func TestAFamilyWhoseAddressIsStillTestedIsAwaited(t *testing.T) {
-	nstest.Alone(t, "link set lo up", "link add silent type veth peer name end", "link set end up", "link set silent up",
-		"address add 192.0.2.2/24 dev silent", "address add 2001:db8::2/64 dev silent")
-	if !strings.Contains(nstest.IP(t, "address", "show", "dev", "silent"), "2001:db8::2/64 scope global tentative") {
-		t.Skip("the address wasn't tested, or already has been")
+	nstest.Alone(t, "link set lo up", "link add silent type veth peer name end")
+	// It is tested for a minute.
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/silent/dad_transmits", []byte("60"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"link set end up", "link set silent up", "address add 192.0.2.2/24 dev silent", "address add 2001:db8::2/64 dev silent"} {
+		nstest.IP(t, strings.Fields(words)...)
+	}
+	if shown := nstest.IP(t, "address", "show", "dev", "silent"); !strings.Contains(shown, "2001:db8::2/64 scope global tentative") {
+		t.Fatal(shown)
 	}
 	if has, err := hasFamily(false); err != nil || !has {
+		t.Errorf("the host has IPv6: %v, %v", has, err)
+	}
+}
+
+func TestAnAddressThatIsSomebodyElsesIsNone(t *testing.T) {
+	nstest.Alone(t, "link set lo up", "link add silent type veth peer name end", "address add 2001:db8::2/64 dev end nodad", "link set end up", "link set silent up",
+		"address add 2001:db8::2/64 dev silent")
+	// The kernel asks within two seconds.
+	for end := time.Now().Add(time.Minute); !strings.Contains(nstest.IP(t, "address", "show", "dev", "silent"), "dadfailed"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(nstest.IP(t, "address", "show"))
+		}
+	}
+	nstest.IP(t, "address", "del", "2001:db8::2/64", "dev", "end")
+	if has, err := hasFamily(false); err != nil || has {
 		t.Errorf("the host has IPv6: %v, %v", has, err)
 	}
 }

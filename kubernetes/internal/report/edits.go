@@ -9,6 +9,8 @@ import (
 
 // edits are annotations of a pod that were changed after its network was made, which has no effect.
 type edits struct {
+	// The sandbox whose network it is: a pod may be given another one.
+	of string
 	// What its network was made by.
 	made map[string]string
 	// Values that were told of; "": it is gone.
@@ -17,7 +19,7 @@ type edits struct {
 
 // newEdits begins with what was told before, by whatever agent.
 func newEdits(record *attachment.Record, now map[string]string, told []string) edits {
-	e := edits{record.Annotations, map[string]string{}}
+	e := edits{record.Container, record.Annotations, map[string]string{}}
 	if e.made == nil {
 		// An agent made it that kept no annotations: those that are there now are as good as any.
 		e.made = annotation.Meant(now)

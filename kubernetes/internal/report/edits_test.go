@@ -82,6 +82,22 @@ func TestAChangeOfAnAnnotationIsToldOnce(t *testing.T) {
 	p.expect("gone", portsKey, portsKey)
 }
 
+// The runtime makes another sandbox for the same pod, by what is asked for by then.
+func TestAPodWhoseNetworkIsMadeAnewHasWhatItAsksFor(t *testing.T) {
+	now := map[string]string{portsKey: "tcp:80"}
+	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)
+	now[portsKey] = "tcp:81"
+	p.expect("changed", portsKey, portsKey)
+	anew := *p.record
+	anew.Container, anew.Annotations, anew.Since = "d", map[string]string{portsKey: "tcp:81"}, p.record.Since.Add(time.Second)
+	p.record = &anew
+	p.has = &states{dataplane.MemifName(p.record): {}}
+	p.Reporter.dataplane = p.has
+	p.expect("made anew", "")
+	now[portsKey] = "tcp:80"
+	p.expect("changed back", portsKey, portsKey)
+}
+
 func TestAChangeWhileThereWasNoAgentIsTold(t *testing.T) {
 	p := newPlace(t, map[string]string{}, map[string]string{portsKey: "tcp:80"})
 	p.expect("new", portsKey, portsKey)

@@ -123,6 +123,7 @@ func (r *Reporter) round(ctx context.Context, now time.Time) {
 
 // pod tells one, if there is something new and it hasn't just been told; true: it tried.
 func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Record, has running, now time.Time) bool {
+	newest := slices.MaxFunc(records, func(a, b *attachment.Record) int { return a.Since.Compare(b.Since) })
 	known := r.known[id]
 	if known == nil {
 		annotations, err := r.pods.Annotations(ctx, id, nil)
@@ -130,10 +131,13 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 			return true
 		}
 		text := annotations[Annotation]
-		known = &reported{text: text, memifs: map[string]*seen{}, edits: newEdits(records[0], annotations, read(text).Changed)}
+		known = &reported{text: text, memifs: map[string]*seen{}, edits: newEdits(newest, annotations, read(text).Changed)}
 		r.known[id] = known
 	}
 	if annotations, is := r.pods.Seen(id); is {
+		if known.edits.of != newest.Container {
+			known.edits = newEdits(newest, annotations, nil)
+		}
 		for _, key := range known.edits.news(annotations) {
 			r.pods.Tell(id, false, "QuiverChangeIgnored", fmt.Sprintf(
 				"annotation %s was changed after the pod's network was made, which has no effect: delete the pod, so that it is made anew", key))

@@ -201,6 +201,33 @@ func TestANodeIsAskedAtAllOfItsAddresses(t *testing.T) {
 	}
 }
 
+// More than quiverd tells apart: it would refuse the VIPs.
+func TestANodeOfVeryManyAddressesServesWhoAsksFromInsideAsThoseFromOutside(t *testing.T) {
+	const spec = `
+spec:
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1]
+  ports: [{port: 80}]
+  externalIPs: [203.0.113.7]
+  externalTrafficPolicy: Local
+`
+	endpoints := slicesOf(t, slice4+one("10.244.1.2", ", nodeName: n1")+one("10.244.2.2", ", nodeName: n2"))
+	crowded := here
+	crowded.Own = slices.Clone(here.Own)
+	for i := range mostSources + 1 {
+		crowded.Own = append(crowded.Own, netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)}))
+	}
+	for own, want := range map[*Here]string{&here: "203.0.113.7:80 TCP: 10.244.1.2:8080 10.244.2.2:8080 inside", &crowded: "203.0.113.7:80 TCP: 10.244.1.2:8080"} {
+		set := Of(serviceOf(t, spec), endpoints, own)
+		if got := worded(set); !slices.Contains(got, want) {
+			t.Errorf("%q", got)
+		}
+		if told := strings.Contains(strings.Join(set.Problems, " "), "externalTrafficPolicy"); told != (own == &crowded) {
+			t.Errorf("told %q", set.Problems)
+		}
+	}
+}
+
 func TestRangesOfSourcesAreKeptAtTheLoadBalancersAddressesOnly(t *testing.T) {
 	const spec = `
 spec:

@@ -302,6 +302,11 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		if slices.ContainsFunc(outside, func(backend Backend) bool { return backend.For != Everybody }) {
 			insiders = here.inside(address.Is4())
 		}
+		if len(insiders) > mostSources {
+			s.problem("the node has %d addresses and ranges of pods, for which spec.externalTrafficPolicy Local can make no difference (%d at most): they are served by pods of the node alone, as those who come from outside are",
+				len(insiders), mostSources)
+			outside, insiders = near, nil
+		}
 	}
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
 	assigned := draft

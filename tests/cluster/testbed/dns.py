@@ -45,8 +45,8 @@ def install(control):
 @contextlib.contextmanager
 def installed(control):
     """The same, until the end; gives the addresses at which it is asked."""
-    install(control)
     try:
+        install(control)
         yield control.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIPs[*]}").stdout.split()
     finally:
         for made in reversed([*_objects()]):
