@@ -71,8 +71,7 @@ impl ArcPlace {
     #[must_use]
     pub fn way(self, arcs: &Arcs, interface: IfIndex) -> Way<'_> {
         let chain = arcs.chains.get(self.arc as usize).and_then(|chains| chains.get(interface as usize));
-        let members = chain.and_then(|chain| chain.members.get(..chain.len.into())).unwrap_or_default();
-        Way { base: self.base, members }
+        Way { base: self.base, chain }
     }
 }
 
@@ -80,7 +79,7 @@ impl ArcPlace {
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'t> {
     base: u8,
-    members: &'t [u8],
+    chain: Option<&'t Chain>,
 }
 
 impl Way<'_> {
@@ -94,7 +93,10 @@ impl Way<'_> {
 
     #[inline(always)]
     fn edge(self, position: u8) -> u8 {
-        self.members.get(usize::from(position)).map_or(0, |member| self.base + member)
+        match self.chain {
+            Some(chain) if position < chain.len => self.base + chain.members[position as usize],
+            _ => 0,
+        }
     }
 }
 

@@ -17,35 +17,36 @@ pub(crate) struct Usual {
     /// What `shape` was made for: where the IP header begins, how long it is at least, the interface to leave by, and how long the link-layer header is.
     made_for: (u16, u16, u16, u8),
     shape: Shape,
-    /// Where a link-layer header begins, if there is one.
-    data: usize,
-    header: Option<[u8; HEADER]>,
+    /// Where a link-layer header begins. Where there is none, the free bytes there are written all the same: to ask would cost all others more.
+    before: usize,
+    header: [u8; HEADER],
     mtu: u32,
 }
 
 impl Usual {
     /// No packet.
     pub(crate) const NONE: Self =
-        Self { made_for: (0, 0, 0, 0), shape: Shape::NONE, data: 0, header: None, mtu: 0 };
+        Self { made_for: (0, 0, 0, 0), shape: Shape::NONE, before: 0, header: [0; HEADER], mtu: 0 };
 
     /// Becomes that of the packets of `lane` whose IP headers begin at `at` and have `len` bytes or more.
     #[inline(always)]
     pub(crate) fn adapt(&mut self, lane: &Lane<'_>, at: u16, len: u16) {
         let hop = lane.hop;
-        let has_header = usize::from(hop.header_len) == HEADER;
-        if (!has_header && hop.header_len != 0) || at < MAX_REWRITE as u16 {
+        if ![0, HEADER].contains(&hop.header_len.into()) || at < MAX_REWRITE as u16 {
             *self = Self::NONE;
             return;
         }
         let made_for = (at, len, hop.tx_if, hop.header_len);
         if self.made_for != made_for {
             self.made_for = made_for;
-            self.data = usize::from(at) - HEADER;
+            self.before = usize::from(at) - HEADER;
             self.shape = shape(made_for);
         }
         // The MTU is 0 where the lane is closed.
         self.mtu = lane.mtu;
-        self.header = hop.header.first_chunk().filter(|_| has_header).copied();
+        if let Some(header) = hop.header.first_chunk() {
+            self.header = *header;
+        }
     }
 
     /// Sends a packet on: it has one hop less, and the link-layer header is put in front. Gives its length before that. `None`,
@@ -57,7 +58,7 @@ impl Usual {
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
     ) -> Option<u32> {
-        let (header, rest) = area.get_mut(self.data..)?.split_first_chunk_mut()?;
+        let (header, rest) = area.get_mut(self.before..)?.split_first_chunk_mut()?;
         let ip = F::bytes_mut(rest)?;
         if !self.shape.fits(simd, meta) {
             return None;
@@ -66,9 +67,7 @@ impl Usual {
         if len > self.mtu || !F::take_hop(ip) {
             return None;
         }
-        if let Some(its) = &self.header {
-            *header = *its;
-        }
+        *header = self.header;
         self.shape.apply(simd, meta);
         Some(len)
     }
