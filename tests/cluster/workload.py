@@ -354,8 +354,8 @@ def begins(cluster):
 
 
 def nothing_left(cluster, before):
-    """What nodes have of pods becomes what it was."""
-    eventually(lambda: left(cluster) == before, lambda: json.dumps([before, left(cluster)]), timeout=60)
+    """What nodes have of pods becomes what it was. (After an outage of the API server a kubelet asks it again in its own time.)"""
+    eventually(lambda: left(cluster) == before, lambda: json.dumps([before, left(cluster)]), timeout=HANGS)
 
 
 def left(cluster):
