@@ -126,4 +126,8 @@ def say(text):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        # Ctrl-C or SIGTERM, and all has been taken away.
+        sys.exit(130)

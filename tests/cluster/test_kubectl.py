@@ -234,6 +234,14 @@ def test_trace_drops_and_pcap_show_packets_of_a_pod(cluster):
         captured.seek(0)
         assert captured.read(4) == bytes.fromhex("0a0d0d0a")
         assert captured.seek(0, 2) > 4 * 84
+        # Whoever has enough ends it, and nothing of it stays on the node.
+        running = lambda: n1.pids("quiver")
+        with subprocess.Popen(command(cluster, "pcap", "a"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            eventually(running, "a capture runs on the node", timeout=60)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(HANGS) == 0
+            assert "cancel" not in process.stderr.read()
+        eventually(lambda: not running(), running, timeout=60)
         # What nobody has is unreachable, and counted.
         cluster.control.exec("a", "ping", "-c", 1, "-W", "1", of["a"][0].rpartition(".")[0] + ".200", check=False)
         drops = ask(cluster, "drops").stdout

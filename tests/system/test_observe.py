@@ -1,5 +1,6 @@
 """What quiverd tells of itself: show, trace, captures, metrics."""
 
+import os
 import pathlib
 import re
 import signal
@@ -119,6 +120,20 @@ def daemon_capture(daemon, file, *options):
     process = Process(tool("quiver"), "--socket", daemon.socket, "pcap", "start", *options, "--write", file)
     eventually(lambda: (file.exists() and file.stat().st_size) or not process.alive(), "the capture begins")
     return process
+
+
+def test_who_runs_until_the_end_of_input_ends_when_whoever_started_it_goes_away(two, daemon, tmp_path):
+    """As kubectl-quiver runs it on a node."""
+    file = tmp_path / "until.pcapng"
+    input_end, output_end = os.pipe()
+    words = ("--socket", daemon.socket, "--until-eof", "pcap", "start", "--write", file)
+    with open(input_end) as stdin, Process(tool("quiver"), *words, stdin=stdin) as capture:
+        eventually(lambda: (file.exists() and file.stat().st_size) or not capture.alive(), "the capture begins")
+        two[0].must_ping("10.2.0.2")
+        assert capture.alive(), capture.output()
+        os.close(output_end)
+        assert " packets, " in capture.finish()
+    assert any(packet.haslayer(ICMP) for packet in rdpcap(str(file)))
 
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*",?)*\})? (-?[\d.e+-]+|NaN|\+Inf|-Inf)( \d+)?$')

@@ -45,6 +45,9 @@ pub(crate) struct Global {
     /// Whether to use colours; auto: only on a terminal, and not if NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     pub(crate) color: ColorChoice,
+    /// End when standard input does, as SIGTERM has it: for who runs this elsewhere, and may go away
+    #[arg(long, global = true)]
+    pub(crate) until_eof: bool,
 }
 
 /// What to do.

@@ -23,6 +23,9 @@ pub fn run(cli: Cli) -> Result<Exit, Error> {
 /// Finds the command.
 fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let context = Context::new(&cli.global);
+    if cli.global.until_eof {
+        end_with_input();
+    }
     match cli.command {
         // These need no quiverd.
         Command::Completion(args) => reference::completion(&context, &args),
@@ -34,6 +37,15 @@ fn dispatch(cli: Cli) -> Result<Exit, Error> {
             .map_err(Error::Output)?
             .block_on(talk(&context, command)),
     }
+}
+
+/// From now on the end of standard input ends the process.
+fn end_with_input() {
+    // (Of the runtime's own reading a process that is done would have to wait for the end.)
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+    });
 }
 
 /// Commands that talk to quiverd, or try to.

@@ -55,6 +55,9 @@ Flags:
 // errUnwell is something amiss that has been told already.
 var errUnwell = errors.New("not all is well")
 
+// The exit status of who was told to end, as shells have it for Ctrl-C.
+const interrupted = 130
+
 // How many words each command takes, itself included: at least, and at most if it isn't zero.
 var commands = map[string][2]int{"status": {1, 1}, "explain": {3, 4}, "sysdump": {2, 2}, "on": {3, 0},
 	"trace": {2, 0}, "pcap": {2, 0}, "drops": {1, 1}, "sessions": {1, 1}, "connectivity-test": {1, 0}}
@@ -86,6 +89,9 @@ func main() {
 		os.Exit(ended.Code)
 	case errors.Is(err, errUnwell):
 		os.Exit(1)
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "kubectl-quiver: interrupted")
+		os.Exit(interrupted)
 	default:
 		fmt.Fprintln(os.Stderr, "kubectl-quiver:", err)
 		os.Exit(1)
@@ -126,7 +132,12 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 	case "trace":
 		return trace(ctx, cluster, words[1], words[2:])
 	case "pcap":
-		return cluster.Capture(ctx, words[1], words[2:], os.Stdout, os.Stderr)
+		err := cluster.Capture(ctx, words[1], words[2:], os.Stdout, os.Stderr)
+		if ctx.Err() != nil {
+			// That is how it ends.
+			return nil
+		}
+		return err
 	case "drops":
 		return cluster.Each(ctx, os.Stdout, "show", "drops", "--explain")
 	case "sessions":

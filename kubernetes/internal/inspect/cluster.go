@@ -135,7 +135,10 @@ func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, failu
 		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
 	}
 	where := Container{c.namespace, node.Pod.Name, container}
-	return c.Exec(ctx, where, append([]string{"quiver"}, words...), out, failures)
+	// Nobody tells a program there that who has asked is gone, but for the end of what it reads.
+	open, end := io.Pipe()
+	defer end.Close()
+	return c.stream(ctx, where, append([]string{"quiver", "--until-eof"}, words...), remotecommand.StreamOptions{Stdin: open, Stdout: out, Stderr: failures})
 }
 
 // Container is one in which a program can be run.
@@ -146,15 +149,19 @@ type Container struct {
 
 // Exec runs a program in a container, to its end.
 func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out, failures io.Writer) error {
+	return c.stream(ctx, where, words, remotecommand.StreamOptions{Stdout: out, Stderr: failures})
+}
+
+func (c *Cluster) stream(ctx context.Context, where Container, words []string, streams remotecommand.StreamOptions) error {
 	url := c.client.RESTClient().Post().Resource("pods").Namespace(where.Namespace).Name(where.Pod).SubResource("exec").
-		VersionedParams(&core.PodExecOptions{Container: where.Name, Command: words, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+		VersionedParams(&core.PodExecOptions{Container: where.Name, Command: words, Stdin: streams.Stdin != nil, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
 	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
 	if err != nil {
 		return err
 	}
 	// Whoever has enough ends the stream, of which client-go writes on standard error as of a fault. What is one, it returns as well.
 	ctx = klog.NewContext(ctx, klog.Logger{})
-	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: failures})
+	return executor.StreamWithContext(ctx, streams)
 }
 
 // call runs the command line `quiver` on a node and returns what it prints; an error has what it says of it.
