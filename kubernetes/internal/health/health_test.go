@@ -70,6 +70,7 @@ func TestWhoAnswersForwards(t *testing.T) {
 	expect(answers4 + " " + silent6)
 	// It gets one, so that both have to answer.
 	nstest.IP(t, strings.Fields("address add 2001:db8::2/64 dev silent nodad")...)
+	nstest.AwaitLocal(t, answers6)
 	expect(answers4 + " " + answers6)
 	expect(answers4+" "+silent6, "IPv6: ping "+silent6)
 	expect(silent4+" "+answers6, "IPv4: ping "+silent4)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netns"
 )
@@ -47,4 +48,15 @@ func IP(t *testing.T, words ...string) string {
 		t.Fatalf("ip %s: %v\n%s", strings.Join(words, " "), err, out)
 	}
 	return string(out)
+}
+
+// AwaitLocal waits until the kernel takes packets to an address for its own. With IPv6 that comes some time after ip(8) has added it, though it isn't tested
+// for being somebody else's: what is sent to it before goes out by its prefix.
+func AwaitLocal(t *testing.T, address string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !strings.HasPrefix(IP(t, "route", "get", address), "local "); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is not the host's own:\n%s", address, IP(t, "address", "show"))
+		}
+	}
 }
