@@ -31,6 +31,12 @@ cp --no-preserve=mode "$api/config/crd/experimental/policy.networking.k8s.io_clu
 # Names of the cluster: the suite's, and those of a few tests.
 (cd tests/cluster/coredns && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/coredns" .)
 
+# The runtime is Debian's, unless QUIVER_CONTAINERD is 2: it asks CNI plugins more.
+if [ "${QUIVER_CONTAINERD:-1}" = 2 ]; then
+  mkdir -p "$target/cluster/containerd"
+  (cd tests/cluster/containerd && mapfile -t tools < <(go list -f '{{.ImportPath}}' tool) && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -tags no_btrfs -o "$target/cluster/containerd/" "${tools[@]}")
+fi
+
 if [ "${1:-}" = e2e ]; then
   shift
   (

@@ -38,7 +38,7 @@ stage "Miri" scripts/miri.sh
 stage "two million routes" large_system
 stage "a cluster's programs" cluster_built
 stage "a cluster" scripts/cluster.sh
-stage "a cluster with tunnels" env QUIVER_OVERLAY=vxlan scripts/cluster.sh
+stage "a cluster with tunnels and containerd 2" env QUIVER_OVERLAY=vxlan QUIVER_CONTAINERD=2 scripts/cluster.sh
 stage "conformance of the network" scripts/cluster.sh e2e
 stage "the suite's NetworkPolicies" scripts/cluster.sh e2e Netpol --skip SCTPConnectivity
 stage "conformance of administrators' policies" scripts/cluster.sh conformance

@@ -28,6 +28,8 @@ CRI_VERSION = (
     r"printf '\0\0\0\0\0' | curl -s -m 10 --http2-prior-knowledge --unix-socket /run/containerd/containerd.sock --data-binary @- "
     "-H 'content-type: application/grpc' -H 'te: trailers' http://localhost/runtime.v1.RuntimeService/Version | tr -cd '[:print:]'"
 )
+# Of which generation the runtime is: Debian's, or 2, which scripts/cluster.sh builds then, and which calls plugins by CNI 1.1 where their configuration offers it.
+CONTAINERD_GENERATION = int(os.environ.get("QUIVER_CONTAINERD", "1"))
 # Where Debian's package has it.
 LOOPBACK = "/usr/lib/cni/loopback"
 MACHINE = pathlib.Path(__file__).with_name("machine.sh")
@@ -110,13 +112,15 @@ class Node:
         settings.write_text(CONTAINERD.format(image=image.NAME))
         # The runtime itself sees to the loopback device.
         self.run("install", "-D", "-t", "/opt/cni/bin", LOOPBACK)
-        self.start("containerd", "containerd", "-c", settings)
-        eventually(lambda: self.run("ctr", "version", check=False).returncode == 0, lambda: self.log("containerd"), timeout=60)
+        path = os.environ["PATH"] if CONTAINERD_GENERATION == 1 else f"{image.built('containerd')}:{os.environ['PATH']}"
+        its = "env", f"PATH={path}"
+        self.start("containerd", *its, "containerd", "-c", settings)
+        eventually(lambda: self.run(*its, "ctr", "version", check=False).returncode == 0, lambda: self.log("containerd"), timeout=60)
         # What kubelet asks for comes later, and kubelet ends where it doesn't answer.
         serves = lambda: "containerd" in self.run("sh", "-c", CRI_VERSION, check=False).stdout
         eventually(serves, lambda: f"CRI answers\n{self.log('containerd')[-4000:]}", timeout=120)
         for archive in archives:
-            self.run("ctr", "-n", "k8s.io", "images", "import", archive)
+            self.run(*its, "ctr", "-n", "k8s.io", "images", "import", archive)
 
     def start_kubelet(self, box, kubeconfig, pki):
         """Starts kubelet."""
