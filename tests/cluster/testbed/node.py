@@ -28,7 +28,7 @@ CRI_VERSION = (
     r"printf '\0\0\0\0\0' | curl -s -m 10 --http2-prior-knowledge --unix-socket /run/containerd/containerd.sock --data-binary @- "
     "-H 'content-type: application/grpc' -H 'te: trailers' http://localhost/runtime.v1.RuntimeService/Version | tr -cd '[:print:]'"
 )
-# Of which generation the runtime is: Debian's, or 2, which scripts/cluster.sh builds then, and which calls plugins by CNI 1.1 where their configuration offers it.
+# Of which generation the runtime is: Debian's, or 2, which scripts/cluster.sh builds then. By CNI 1.1 it calls STATUS.
 CONTAINERD_GENERATION = int(os.environ.get("QUIVER_CONTAINERD", "1"))
 # Where Debian's package has it.
 LOOPBACK = "/usr/lib/cni/loopback"
