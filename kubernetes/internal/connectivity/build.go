@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	core "k8s.io/api/core/v1"
@@ -148,4 +149,10 @@ func (t *Test) remove(ctx context.Context, name string) error {
 		return fmt.Errorf("namespace %s of the test is still there: kubectl delete namespace %s: %w", name, name, err)
 	}
 	return nil
+}
+
+func ready(pod *core.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition core.PodCondition) bool {
+		return condition.Type == core.PodReady && condition.Status == core.ConditionTrue
+	})
 }

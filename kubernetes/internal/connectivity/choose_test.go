@@ -10,11 +10,15 @@ import (
 	"quiver/kubernetes/internal/inspect"
 )
 
-// nodesOf are some by their names: one in capitals forwards, one behind a minus is closed to pods.
+// nodesOf are some by their names: one in capitals forwards, one behind a minus is closed to pods, from one
+// behind a tilde Quiver has been taken away.
 func nodesOf(text string) (all []inspect.Node) {
 	for word := range strings.FieldsSeq(text) {
 		name, closed := strings.CutPrefix(word, "-")
 		pod := &core.Pod{}
+		if rest, leaves := strings.CutPrefix(name, "~"); leaves {
+			name, pod.Spec.Containers = rest, []core.Container{{Name: "uninstall"}}
+		}
 		if name == strings.ToUpper(name) {
 			pod.Status.Conditions = []core.PodCondition{{Type: core.PodReady, Status: core.ConditionTrue}}
 		}
@@ -28,6 +32,7 @@ func TestNodesThatForwardAndAreNotClosedAreChosen(t *testing.T) {
 		{nodes: "A b C D", want: "A C"},
 		{nodes: "-A b C D -E", want: "C D", closed: "node A"},
 		{nodes: "-A B -C", want: "B", closed: "node A,node C"},
+		{nodes: "~A B", want: "B"},
 		// Somebody knows better.
 		{nodes: "-A B C", names: "A C", want: "A C"},
 		{nodes: "A b", names: "b", want: "b"},

@@ -130,7 +130,7 @@ func choose(nodes []inspect.Node, names []string) (chosen []inspect.Node, closed
 	}
 	for _, node := range nodes {
 		switch {
-		case len(names) > 0 || len(chosen) == 2 || node.Pod == nil || !ready(node.Pod):
+		case len(names) > 0 || len(chosen) == 2 || !node.Forwards():
 		case node.Closed:
 			said := "no pods shall come there (kubectl uncordon " + node.Name + "); --nodes has it tested nevertheless"
 			closed = append(closed, check{Result: Result{Check: "node " + node.Name, Outcome: LeftOut, Said: said}})
@@ -146,12 +146,6 @@ func choose(nodes []inspect.Node, names []string) (chosen []inspect.Node, closed
 		return nil, nil, err
 	}
 	return chosen, closed, nil
-}
-
-func ready(pod *core.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(condition core.PodCondition) bool {
-		return condition.Type == core.PodReady && condition.Status == core.ConditionTrue
-	})
 }
 
 // asker asks from a place; false: it couldn't.

@@ -31,6 +31,8 @@ const (
 	container = "quiverd"
 	// Which one the agent is in.
 	agentContainer = "quiver-agent"
+	// The only one of a pod that takes Quiver away from its node, and is ready when nothing of it is left there.
+	uninstallContainer = "uninstall"
 	// The agent's option that says where it answers by HTTP.
 	healthOption = "--health="
 )
@@ -192,6 +194,34 @@ func whyFailed(node string, err error, failures string) error {
 func (c *Cluster) RunAgent(ctx context.Context, node Node, words []string, out, failures io.Writer) error {
 	where := Container{c.namespace, node.Pod.Name, agentContainer}
 	return c.Exec(ctx, where, append([]string{"quiver-agent"}, words...), out, failures)
+}
+
+// Forwards tells whether packets of pods go through: Quiver's pod is ready, and isn't the one that takes it away.
+func (n Node) Forwards() bool { return n.Pod != nil && !n.uninstalls() && n.ready() }
+
+// ready tells whether its pod is.
+func (n Node) ready() bool {
+	return slices.ContainsFunc(n.Pod.Status.Conditions, func(condition core.PodCondition) bool {
+		return condition.Type == core.PodReady && condition.Status == core.ConditionTrue
+	})
+}
+
+// uninstalls tells whether its pod takes Quiver away.
+func (n Node) uninstalls() bool {
+	return slices.ContainsFunc(n.Pod.Spec.Containers, func(one core.Container) bool { return one.Name == uninstallContainer })
+}
+
+// leaves says how far Quiver has gone from the node; empty: it stays.
+func (n Node) leaves() string {
+	switch {
+	case n.uninstalls() && n.ready():
+		return "Quiver is uninstalled: nothing of it is left but this pod, " + n.Pod.Name
+	case n.uninstalls():
+		return "Quiver is being uninstalled: see the log of pod " + n.Pod.Name
+	case n.Pod.DeletionTimestamp != nil:
+		return "the pod of Quiver, " + n.Pod.Name + ", is being deleted"
+	}
+	return ""
 }
 
 // health is where the agent of a node answers by HTTP, "ADDRESS:PORT" as seen on the node; empty: nowhere.

@@ -10,8 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	core "k8s.io/api/core/v1"
-
 	"quiver/kubernetes/internal/dataplane"
 )
 
@@ -22,7 +20,7 @@ const patience = 15 * time.Second
 type Status struct {
 	// Name of the node.
 	Name string
-	// Forwards tells whether its pod is ready: packets of pods go through.
+	// Forwards: see Node.Forwards.
 	Forwards bool
 	// Version of quiverd; empty: it didn't answer.
 	Version string
@@ -69,14 +67,24 @@ func status(node Node, quiver, agent func(words ...string) ([]byte, error)) Stat
 		s.Troubles = append(s.Troubles, "there is no pod of Quiver")
 		return s
 	}
-	for _, condition := range node.Pod.Status.Conditions {
-		s.Forwards = s.Forwards || condition.Type == core.PodReady && condition.Status == core.ConditionTrue
+	s.Forwards = node.Forwards()
+	if said := node.leaves(); said != "" {
+		s.Troubles = append(s.Troubles, said)
 	}
 	for _, container := range append(node.Pod.Status.InitContainerStatuses, node.Pod.Status.ContainerStatuses...) {
 		s.Restarts += int(container.RestartCount)
 		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" {
 			s.Troubles = append(s.Troubles, strings.TrimSuffix(fmt.Sprintf("%s waits: %s: %s", container.Name, waiting.Reason, waiting.Message), ": "))
 		}
+	}
+	for _, container := range node.Pod.Status.ContainerStatuses {
+		if ended := container.State.Terminated; ended != nil {
+			s.Troubles = append(s.Troubles, fmt.Sprintf("%s has ended: %s, exit status %d: see its log", container.Name, ended.Reason, ended.ExitCode))
+		}
+	}
+	if node.uninstalls() {
+		// Neither quiverd nor an agent is there to ask.
+		return s
 	}
 	if err := s.ask(quiver); err != nil {
 		s.Troubles = append(s.Troubles, strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What `quiver` 0.1.0 printed.
@@ -61,6 +62,20 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 	crashing := core.ContainerStatus{Name: "quiverd", RestartCount: 7, State: core.ContainerState{
 		Waiting: &core.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"},
 	}}
+	leaving := func(ready core.ConditionStatus, containers ...core.ContainerStatus) Node {
+		there := pod(ready, containers...)
+		there.Name = "quiver-x7"
+		there.Spec.Containers = []core.Container{{Name: "uninstall", Command: []string{"quiver-agent", "--uninstall", "--health=127.0.0.1:9478", "--stay"}}}
+		return Node{Name: "n8", Pod: there}
+	}
+	stuck := core.ContainerStatus{Name: "uninstall", RestartCount: 2, State: crashing.State}
+	nobody := func(...string) ([]byte, error) {
+		t.Error("asked, where nobody is")
+		return nil, errors.New("container not found")
+	}
+	ending := pod(core.ConditionTrue)
+	ending.Name, ending.DeletionTimestamp = "quiver-y8", &meta.Time{}
+	over := core.ContainerStatus{Name: "quiver-agent", State: core.ContainerState{Terminated: &core.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}}
 	var out strings.Builder
 	err := Print(&out, []Status{
 		status(Node{Name: "n1", Pod: pod(core.ConditionTrue)}, answers, says("forwarding\nthe host's firewall drops IPv4\nand IPv6\n")),
@@ -70,6 +85,11 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 		status(Node{Name: "n5", Pod: pod(core.ConditionTrue)}, sound, silent),
 		status(Node{Name: "n6", Pod: pod(core.ConditionFalse)}, sound, says("forwarding\n")),
 		status(Node{Name: "n7", Pod: elsewhere}, sound, silent),
+		status(leaving(core.ConditionTrue), nobody, nobody),
+		status(leaving(core.ConditionFalse), nobody, nobody),
+		status(leaving(core.ConditionFalse, stuck), nobody, nobody),
+		status(Node{Name: "n9", Pod: ending}, sound, says("forwarding\n")),
+		status(Node{Name: "na", Pod: pod(core.ConditionFalse, over)}, sound, silent),
 	})
 	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS  TUNNELS  MTU
 n1      yes       0.1.0    1m2s  0         2     1       1        1450
@@ -79,6 +99,11 @@ n4      no        0.1.0    1m2s  0         2     1       1        1450
 n5      yes       0.1.0    1m2s  0         2     1       1        1450
 n6      no        0.1.0    1m2s  0         2     1       1        1450
 n7      no        0.1.0    1m2s  0         2     1       1        1450
+n8      no        -        -     0         0     0       0        -
+n8      no        -        -     0         0     0       0        -
+n8      no        -        -     2         0     0       0        -
+n9      yes       0.1.0    1m2s  0         2     1       1        1450
+na      no        0.1.0    1m2s  0         2     1       1        1450
 n1: interface pod:default.b:1f0f0f0f:eth0 is failed: network namespace /run/netns/x doesn't exist
 n1: the host's firewall drops IPv4
 n1: and IPv6
@@ -89,6 +114,13 @@ n4: not forwarding: quiverd was told nothing
 n5: the agent doesn't say how it is: command terminated with exit code 3
 n6: the agent says that it isn't forwarding: see the log of its container
 n7: the agent says that it isn't forwarding: see the log of its container
+n8: Quiver is uninstalled: nothing of it is left but this pod, quiver-x7
+n8: Quiver is being uninstalled: see the log of pod quiver-x7
+n8: Quiver is being uninstalled: see the log of pod quiver-x7
+n8: uninstall waits: CrashLoopBackOff: back-off 5m0s
+n9: the pod of Quiver, quiver-y8, is being deleted
+na: quiver-agent has ended: OOMKilled, exit status 137: see its log
+na: the agent doesn't say how it is: command terminated with exit code 3
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v:\n%s", err, out.String())
