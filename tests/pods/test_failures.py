@@ -56,9 +56,9 @@ def test_add_without_quiverd_can_be_tried_again(node):
     arguments = {"CONTAINERID": "c", "IFNAME": "eth0", "NETNS": f"/run/netns/{pod.name}"}
     node.daemon.kill()
     status, answer = node.plugin("ADD", {"timeoutSeconds": 4}, **arguments)
-    assert status != 0 and answer["code"] == 11 and "quiverd doesn't answer" in answer["msg"], answer
+    assert status != 0 and answer["code"] == 11 and "quiverd at" in answer["msg"] and "doesn't answer within" in answer["msg"], answer
     status, answer = node.plugin("STATUS", {})
-    assert status != 0 and answer["code"] == 50 and "quiverd doesn't answer" in answer["msg"], answer
+    assert status != 0 and answer["code"] == 50 and "quiverd at" in answer["msg"] and "doesn't answer within" in answer["msg"], answer
     assert node.kept() == []
     node.daemon.start()
     assert addresses(node.plugin("ADD", {}, **arguments)[1])[0] == "10.244.7.2"

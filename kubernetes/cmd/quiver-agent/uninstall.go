@@ -96,7 +96,7 @@ func withdraw(ctx context.Context, quiverd *dataplane.Client, log *slog.Logger) 
 	ctx, cancel := context.WithTimeout(ctx, uninstallTime)
 	defer cancel()
 	if err := quiverd.Wait(ctx); err != nil {
-		return fmt.Errorf("quiverd doesn't answer, and may still have what the agent made (start it, and try again): %w", err)
+		return fmt.Errorf("%w: it may still have what the agent made (start it, and try again)", err)
 	}
 	there, err := quiverd.Objects(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func retire(ctx context.Context, o options, quiverd *dataplane.Client, log *slog
 		return fmt.Errorf("%s ended at once: %w", o.program, errors.Join(err, ctx.Err()))
 	case err := <-answered:
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s doesn't answer: %w", o.program, err), end())
+			return errors.Join(fmt.Errorf("%s: %w", o.program, err), end())
 		}
 	}
 	if err := quiverd.Clear(ctx); err != nil {

@@ -91,6 +91,9 @@ func (a *Agent) read(ctx context.Context, id attachment.ID, pod pods.ID, request
 	if errors.As(err, &gone) {
 		return nil, nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("the API server doesn't answer")
+	}
 	if err != nil {
 		return nil, nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
@@ -114,7 +117,7 @@ func (a *Agent) again(ctx context.Context, id attachment.ID, request *agentv1.Ad
 func (a *Agent) known(ctx context.Context, id attachment.ID, request *agentv1.AddRequest) (response *agentv1.AddResponse, known bool, err error) {
 	// Others were first, and may have waited for somebody: a pod that nobody asks for any more isn't made.
 	if err := ctx.Err(); err != nil {
-		return nil, false, failure(codes.Unavailable, "see what ails quiverd, or the API server", "%s waited for others until its time was over: %v", id, err)
+		return nil, false, failure(codes.Unavailable, "see what ails quiverd, or the API server", "%s waited for others until its time was over", id)
 	}
 	// The runtime may use a name again of which word was left that it went.
 	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
@@ -200,7 +203,7 @@ func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 // waitForQuiverd waits until quiverd answers.
 func (a *Agent) waitForQuiverd(ctx context.Context) error {
 	if err := a.quiverd.Wait(ctx); err != nil {
-		return failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+		return failure(codes.Unavailable, "see why quiverd doesn't run on this node", "%v", err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"quiver/kubernetes/internal/annotation"
 	"quiver/kubernetes/internal/pods"
@@ -83,8 +84,8 @@ func TestAFaultOfAnAnnotationIsTheCallersToKnowWithItsPlace(t *testing.T) {
 	request := p.asked(t, "web")
 	request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80", "quiver.io/extraMemifSpec": "{\n  \"rx\": 99\n}"}
 	_, err := p.Add(t.Context(), request)
-	want := "rpc error: code = InvalidArgument desc = pod default/web: annotation quiver.io/extraMemifSpec, line 2, column 9: rx = 99 is not possible"
-	if err == nil || err.Error() != want {
+	want := "pod default/web: annotation quiver.io/extraMemifSpec, line 2, column 9: rx = 99 is not possible"
+	if err == nil || err.Error() != want || status.Code(err) != codes.InvalidArgument {
 		t.Errorf("%v; want %s", err, want)
 	}
 	if len(p.Attachments()) != 0 || p.pods(t) != 0 {

@@ -17,7 +17,7 @@ func TestSettingsThatChangeCountFromThenOn(t *testing.T) {
 	if err := p.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	connection, err := dial.Unix(realtest.Socket(p.directory))
+	connection, err := dial.Unix("quiverd", realtest.Socket(p.directory))
 	if err != nil {
 		t.Fatal(err)
 	}

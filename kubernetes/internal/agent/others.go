@@ -123,7 +123,7 @@ func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agen
 	}
 	there, err := a.quiverd.Objects(ctx)
 	if err != nil {
-		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "%v", err)
 	}
 	if missing := dataplane.Without(dataplane.Refs(dataplane.Objects(record)), there.Pods); len(missing) > 0 {
 		return nil, failure(codes.NotFound, "wait: the agent brings it back", "%s: quiverd has no %s", record.Pod(), missing[0].Name)

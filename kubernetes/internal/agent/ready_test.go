@@ -80,3 +80,31 @@ func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
 		t.Errorf("it goes on again: %v", err)
 	}
 }
+
+// What kubelet and `kubectl quiver status` show of a node whose quiverd is away.
+func TestWhyItIsNotReadyIsToldInPlainWords(t *testing.T) {
+	directory := t.TempDir()
+	socket := filepath.Join(directory, "quiver.sock")
+	quiverd, err := dataplane.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quiverd.Close() })
+	store, err := attachment.Open(filepath.Join(directory, "attachments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	if err := a.Ready(t.Context()); err == nil || err.Error() != "there are no addresses for pods yet" {
+		t.Errorf("told %v", err)
+	}
+	if err := a.SetRanges([]netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.SetPaths(dataplane.Paths{MTU: 1400}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Ready(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "quiverd at "+socket+" doesn't answer within ") || !strings.HasSuffix(err.Error(), "s: nobody listens there") {
+		t.Errorf("told %v", err)
+	}
+}

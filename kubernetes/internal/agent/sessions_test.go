@@ -22,7 +22,7 @@ import (
 // sessions counts those that quiverd has with an address.
 func (p *place) sessions(t *testing.T, address string) (count int) {
 	t.Helper()
-	connection, err := dial.Unix(realtest.Socket(p.directory))
+	connection, err := dial.Unix("quiverd", realtest.Socket(p.directory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestNobodyGetsSessionsOfWhoHadHisAddressBefore(t *testing.T) {
 func TestQuiverdHasTheSessionsOfPodsLimitedAsTheAgentIsTold(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24", "fd00:9::/64")
 	p.guarded(&watchful{})
-	connection, err := dial.Unix(realtest.Socket(p.directory))
+	connection, err := dial.Unix("quiverd", realtest.Socket(p.directory))
 	if err != nil {
 		t.Fatal(err)
 	}

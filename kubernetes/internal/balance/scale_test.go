@@ -29,7 +29,7 @@ func BenchmarkTenThousandServices(b *testing.B) {
 
 	directory := b.TempDir()
 	quiverd, _ := realtest.Start(b, directory)
-	connection, err := dial.Unix(realtest.Socket(directory))
+	connection, err := dial.Unix("quiverd", realtest.Socket(directory))
 	if err != nil {
 		b.Fatal(err)
 	}

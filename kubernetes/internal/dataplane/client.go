@@ -40,7 +40,7 @@ func (e *RefusedError) All() []*RefusedError { return append([]*RefusedError{e},
 
 // Dial prepares to talk to the quiverd at a unix socket, which needn't be there yet.
 func Dial(socket string, options ...grpc.DialOption) (*Client, error) {
-	connection, err := dial.Unix(socket, append(options, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))...)
+	connection, err := dial.Unix("quiverd", socket, append(options, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))...)
 	if err != nil {
 		return nil, err
 	}

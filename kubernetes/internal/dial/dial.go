@@ -2,6 +2,9 @@
 package dial
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,8 +19,62 @@ var quick = grpc.ConnectParams{
 	MinConnectTimeout: 2 * time.Second,
 }
 
-// Unix prepares to talk to whoever listens, or will listen, at a unix socket.
-func Unix(socket string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
-	all := append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(quick)}, options...)
+// Unix prepares to talk to whoever listens, or will listen, at a unix socket: a program of that name. What fails is an *Error.
+func Unix(program, socket string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	other := &other{program: program, socket: socket}
+	all := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(quick), grpc.WithContextDialer(other.dial),
+		grpc.WithChainUnaryInterceptor(other.unary), grpc.WithChainStreamInterceptor(other.stream),
+	}, options...)
 	return grpc.NewClient("unix:"+socket, all...)
+}
+
+// other is who is talked to.
+type other struct {
+	program, socket string
+	// Why it couldn't be connected to when that was tried last; nil: it could.
+	unreached atomic.Pointer[error]
+}
+
+func (o *other) dial(ctx context.Context, _ string) (net.Conn, error) {
+	var dialer net.Dialer
+	connection, err := dialer.DialContext(ctx, "unix", o.socket)
+	o.unreached.Store(nil)
+	if err != nil {
+		o.unreached.Store(&err)
+	}
+	return connection, err
+}
+
+func (o *other) unary(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	time_ := left(ctx)
+	return o.failed(ctx, time_, invoke(ctx, method, request, reply, connection, options...))
+}
+
+func (o *other) stream(ctx context.Context, of *grpc.StreamDesc, connection *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	time_ := left(ctx)
+	begun, err := begin(ctx, of, connection, method, options...)
+	if err != nil {
+		return nil, o.failed(ctx, time_, err)
+	}
+	return &stream{begun, o, time_}, nil
+}
+
+// left is how long a context lasts from now on; 0: without end.
+func left(ctx context.Context) time.Duration {
+	if deadline, limited := ctx.Deadline(); limited {
+		return time.Until(deadline)
+	}
+	return 0
+}
+
+// stream of answers.
+type stream struct {
+	grpc.ClientStream
+	from  *other
+	time_ time.Duration
+}
+
+func (s *stream) RecvMsg(message any) error {
+	return s.from.failed(s.Context(), s.time_, s.ClientStream.RecvMsg(message))
 }

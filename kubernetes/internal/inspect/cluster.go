@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,28 +167,32 @@ func (c *Cluster) stream(ctx context.Context, where Container, words []string, s
 	return executor.StreamWithContext(ctx, streams)
 }
 
-// call runs the command line `quiver` on a node and returns what it prints; an error has what it says of it.
+// call runs the command line `quiver` on a node and returns what it prints; an error has what it says of it, and doesn't name the node.
 func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte, error) {
 	var out, failed bytes.Buffer
+	begun := time.Now()
 	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
-		return nil, whyFailed(node.Name, err, failed.String())
+		return nil, whyFailed("quiver", err, failed.String(), time.Since(begun))
 	}
 	return out.Bytes(), nil
 }
 
-// whyFailed is what a program on a node says of why it has failed. It has no exit status that would be ours.
-func whyFailed(node string, err error, failures string) error {
+// whyFailed is what a program on a node says of why it has failed, after so long. It has no exit status that would be ours.
+func whyFailed(program string, err error, failures string, after time.Duration) error {
 	var ended exec.CodeExitError
-	text := strings.TrimPrefix(strings.TrimSpace(failures), "quiver: ")
+	text := strings.TrimPrefix(strings.TrimSpace(failures), program+": ")
 	switch {
-	case !errors.As(err, &ended) && text != "":
-		return fmt.Errorf("%s: %w: %s", node, err, text)
-	case !errors.As(err, &ended):
-		return fmt.Errorf("%s: %w", node, err)
-	case text == "":
-		return fmt.Errorf("%s: quiver has ended with status %d, and said nothing", node, ended.Code)
+	case errors.As(err, &ended) && text == "":
+		return fmt.Errorf("%s has ended with status %d, and said nothing", program, ended.Code)
+	case errors.As(err, &ended):
+		return errors.New(text)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no answer within %s", after.Round(100*time.Millisecond))
 	}
-	return fmt.Errorf("%s: %s", node, text)
+	if text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
 }
 
 // RunAgent runs the program quiver-agent beside the agent of a node, to its end.
@@ -243,22 +248,27 @@ func (n Node) health() string {
 	return ""
 }
 
-// callAgent does so and returns what it prints.
+// callAgent does so and returns what it prints; an error is as that of call.
 func (c *Cluster) callAgent(ctx context.Context, node Node, words ...string) ([]byte, error) {
 	var out, failed bytes.Buffer
+	begun := time.Now()
 	if err := c.RunAgent(ctx, node, words, &out, &failed); err != nil {
-		return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
+		return nil, whyFailed("quiver-agent", err, failed.String(), time.Since(begun))
 	}
 	return out.Bytes(), nil
 }
 
-// callAmong does so on the node of a name.
+// callAmong does as call on the node of a name; an error names it.
 func (c *Cluster) callAmong(ctx context.Context, nodes []Node, name string, words ...string) ([]byte, error) {
 	i := slices.IndexFunc(nodes, func(one Node) bool { return one.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no node %s any more", name)
 	}
-	return c.call(ctx, nodes[i], words...)
+	said, err := c.call(ctx, nodes[i], words...)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return said, err
 }
 
 // inJSON has the answer in JSON.

@@ -1,9 +1,11 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/util/exec"
 )
@@ -12,16 +14,20 @@ import (
 func TestWhyAProgramOnANodeHasFailedIsTold(t *testing.T) {
 	ended := exec.CodeExitError{Err: errors.New("command terminated with exit code 2"), Code: 2}
 	for failures, want := range map[string]string{
-		"quiver: \"tcp/99999\" is no protocol with a port; write tcp/80\n": `n1: "tcp/99999" is no protocol with a port; write tcp/80`,
-		" \n": "n1: quiver has ended with status 2, and said nothing",
+		"quiver: \"tcp/99999\" is no protocol with a port; write tcp/80\n": `"tcp/99999" is no protocol with a port; write tcp/80`,
+		" \n": "quiver has ended with status 2, and said nothing",
 	} {
-		err := whyFailed("n1", fmt.Errorf("stream: %w", ended), failures)
+		err := whyFailed("quiver", fmt.Errorf("stream: %w", ended), failures, 0)
 		var status exec.CodeExitError
 		if err.Error() != want || errors.As(err, &status) {
 			t.Errorf("%q: %v", failures, err)
 		}
 	}
-	if gone := errors.New("no route"); !errors.Is(whyFailed("n1", gone, "quiver: x"), gone) {
+	if gone := errors.New("no route"); !errors.Is(whyFailed("quiver", gone, "quiver: x", 0), gone) {
 		t.Error("another error isn't itself any more")
+	}
+	silent := fmt.Errorf("exec: %w", context.DeadlineExceeded)
+	if err := whyFailed("quiver", silent, "", 15*time.Second); err.Error() != "no answer within 15s" {
+		t.Error(err)
 	}
 }

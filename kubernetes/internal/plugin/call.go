@@ -28,7 +28,7 @@ const (
 func call(config *Config, patient bool, ask func(context.Context, agentv1.PodNetworkClient) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), config.timeout())
 	defer cancel()
-	connection, err := dial.Unix(config.AgentSocket, grpc.WithDefaultCallOptions(grpc.WaitForReady(patient)))
+	connection, err := dial.Unix("quiver-agent", config.AgentSocket, grpc.WithDefaultCallOptions(grpc.WaitForReady(patient)))
 	if err != nil {
 		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("agentSocket %q: %v", config.AgentSocket, err), "give the path of a unix socket")
 	}
@@ -43,7 +43,7 @@ func unreachable(err error) bool {
 }
 
 // worded is an error of a call as CNI wants it.
-func worded(config *Config, err error) error {
+func worded(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -52,8 +52,7 @@ func worded(config *Config, err error) error {
 		return already
 	}
 	if unreachable(err) {
-		return types.NewError(types.ErrTryAgainLater, fmt.Sprintf("quiver-agent doesn't answer at %s: %s", config.AgentSocket, status.Convert(err).Message()),
-			"see whether the pod quiver-agent runs on this node")
+		return types.NewError(types.ErrTryAgainLater, err.Error(), "see whether the pod of Quiver on this node runs, and the log of its container quiver-agent")
 	}
 	code := types.ErrInternal
 	switch status.Code(err) {

@@ -45,7 +45,7 @@ func add(args *skel.CmdArgs) error {
 		return err
 	})
 	if err != nil {
-		return worded(config, err)
+		return worded(err)
 	}
 	result, err := resultOf(args, response)
 	if err != nil {
@@ -60,16 +60,16 @@ func del(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	err = call(config, false, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
+	unheard := call(config, false, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
 		_, err := agent.Del(ctx, &agentv1.DelRequest{Attachment: attachmentOf(args)})
 		return err
 	})
-	if err == nil || !unreachable(err) {
-		return worded(config, err)
+	if unheard == nil || !unreachable(unheard) {
+		return worded(unheard)
 	}
 	directory := filepath.Join(config.StateDirectory, "deleted")
 	if err := attachment.Farewells(directory).Leave(attachment.ID{Container: args.ContainerID, Interface: args.IfName}); err != nil {
-		return types.NewError(types.ErrTryAgainLater, fmt.Sprintf("quiver-agent doesn't answer, and no word can be left for it: %v", err), "see whether the disk is full")
+		return types.NewError(types.ErrTryAgainLater, fmt.Sprintf("%v, and no word can be left for it: %v", unheard, err), "see whether the disk is full")
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func check(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	return worded(config, call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
+	return worded(call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
 		_, err := agent.Check(ctx, &agentv1.CheckRequest{Attachment: attachmentOf(args), Netns: args.Netns, Addresses: addresses, Routes: routes})
 		return err
 	}))
@@ -98,7 +98,7 @@ func gc(args *skel.CmdArgs) error {
 	for _, valid := range config.ValidAttachments {
 		request.Valid = append(request.Valid, &agentv1.Attachment{ContainerId: valid.ContainerID, Interface: valid.IfName})
 	}
-	return worded(config, call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
+	return worded(call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
 		_, err := agent.Gc(ctx, request)
 		return err
 	}))
@@ -109,7 +109,7 @@ func readiness(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	err = worded(config, call(config, false, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
+	err = worded(call(config, false, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
 		_, err := agent.Status(ctx, &agentv1.StatusRequest{})
 		return err
 	}))

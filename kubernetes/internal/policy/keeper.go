@@ -84,7 +84,7 @@ func (k *Keeper) take(ctx context.Context) error {
 	case k.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("an earlier change isn't in force yet: %w", ctx.Err())
+		return errors.New("an earlier change isn't in force yet")
 	}
 }
 

@@ -144,7 +144,7 @@ func judge(t testing.TB, directory string, quiverd *dataplane.Client) func(from,
 	if err := quiverd.Apply(t.Context(), all, nil); err != nil {
 		t.Fatal(err)
 	}
-	connection, err := dial.Unix(realtest.Socket(directory))
+	connection, err := dial.Unix("quiverd", realtest.Socket(directory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestNobodyWaitsForAQuiverdThatHangs(t *testing.T) {
 	defer cancel()
 	key := types.NamespacedName{Namespace: "x", Name: "b"}
 	err = keeper.Cover(ctx, key, "", []netip.Addr{netip.MustParseAddr("10.0.0.2")})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "isn't in force yet") {
+	if err == nil || !strings.HasSuffix(err.Error(), "an earlier change isn't in force yet") {
 		t.Errorf("told %v", err)
 	}
 	keeper.Here(key, "", nil)

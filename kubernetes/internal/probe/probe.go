@@ -136,11 +136,13 @@ func Get(ctx context.Context, place string, to io.Writer) error {
 		return err
 	}
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
+	if err == nil {
+		defer answer.Body.Close()
+		_, err = io.Copy(to, answer.Body)
 	}
-	defer answer.Body.Close()
-	_, err = io.Copy(to, answer.Body)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s doesn't answer in time", place)
+	}
 	return err
 }
 

@@ -72,6 +72,17 @@ func TestWhatIsSaidByHTTPIsWrittenWhateverItsStatus(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	server.Close()
+	// Connected to, but nobody takes it.
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := Get(ctx, mute.Addr().String()+"/readyz", &out); err == nil || err.Error() != mute.Addr().String()+"/readyz doesn't answer in time" {
+		t.Error(err)
+	}
 	if err := Get(t.Context(), place+"/readyz", &out); err == nil || !strings.Contains(err.Error(), place) {
 		t.Error(err)
 	}

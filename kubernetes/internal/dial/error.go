@@ -1,0 +1,81 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// How gRPC begins to say that there is no connection.
+const unconnected = "connection error: "
+
+// Error is a call that failed, in plain words. It has the status that gRPC gave it, too: its code is as it was.
+type Error struct {
+	// Program that was asked, at which Socket.
+	Program, Socket string
+	// Reason is what became of it: it follows these two.
+	Reason string
+	status *status.Status
+}
+
+func (e *Error) Error() string { return e.Program + " at " + e.Socket + e.Reason }
+
+// GRPCStatus is what packages of gRPC ask an error for.
+func (e *Error) GRPCStatus() *status.Status { return e.status }
+
+// failed puts an error of a call into words, for which there was this much time (0: any).
+func (o *other) failed(ctx context.Context, time_ time.Duration, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	failure := status.Convert(err)
+	return &Error{o.program, o.socket, o.reason(ctx, time_, failure), failure}
+}
+
+func (o *other) reason(ctx context.Context, time_ time.Duration, failure *status.Status) string {
+	switch code := failure.Code(); {
+	case code == codes.DeadlineExceeded && time_ > 0:
+		return fmt.Sprintf(" doesn't answer within %s%s", rounded(time_), o.nobody())
+	case code == codes.DeadlineExceeded && time_ < 0:
+		return " wasn't asked: the time for it was over"
+	case code == codes.DeadlineExceeded, code == codes.Unavailable && strings.HasPrefix(failure.Message(), unconnected):
+		return " doesn't answer" + o.nobody()
+	case code == codes.Canceled && ctx.Err() != nil:
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			return " wasn't asked to the end: " + cause.Error()
+		}
+		return " wasn't asked to the end: who asked has given up"
+	}
+	return ": " + failure.Message()
+}
+
+// nobody says why nobody could be reached, if that is so.
+func (o *other) nobody() string {
+	unreached := o.unreached.Load()
+	if unreached == nil {
+		return ""
+	}
+	var number syscall.Errno
+	switch {
+	case !errors.As(*unreached, &number):
+		return ": " + (*unreached).Error()
+	case number == syscall.ENOENT || number == syscall.ECONNREFUSED:
+		return ": nobody listens there"
+	}
+	return ": " + number.Error()
+}
+
+// rounded is a time as somebody would say it.
+func rounded(time_ time.Duration) time.Duration {
+	if time_ < time.Second {
+		return max(time_.Round(10*time.Millisecond), time.Millisecond)
+	}
+	return time_.Round(100 * time.Millisecond)
+}
