@@ -82,7 +82,10 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"protocol", map[string]string{calicoPorts: "tcp:1,esp:3"}, calicoPorts, 7, `"esp" is neither tcp, udp nor sctp`},
 		{"protocol without ports, and no other", map[string]string{calicoPorts: "icmp:8,icmp6:128"}, calicoPorts, 1, "names no port"},
 		{"port of a protocol without ports", map[string]string{calicoPorts: "tcp:1,icmp:x"}, calicoPorts, 12, "x"},
-		{"overlap of sctp", map[string]string{calicoPorts: "tcp:1-9,sctp:3,sctp:1-5"}, calicoPorts, 16, `"sctp:1-5" overlaps sctp:3-3`},
+		{"overlap of sctp", map[string]string{calicoPorts: "tcp:1-9,sctp:3,sctp:1-5"}, calicoPorts, 16, `"sctp:1-5" overlaps sctp:3`},
+		{"no port", map[string]string{calicoPorts: "udp:7,tcp:"}, calicoPorts, 11, `there is no port behind "tcp:"`},
+		{"port below zero", map[string]string{calicoPorts: "tcp:-1"}, calicoPorts, 5, `"-1" is no port (0 to 65535)`},
+		{"range without an end", map[string]string{calicoPorts: "tcp:5-"}, calicoPorts, 7, `the range "5-" has no last port`},
 		{"port", map[string]string{calicoPorts: "tcp:65536"}, calicoPorts, 5, "65536"},
 		{"signed port", map[string]string{calicoPorts: "tcp:+5"}, calicoPorts, 5, "+5"},
 		{"end of range", map[string]string{calicoPorts: "tcp:1-x"}, calicoPorts, 7, "x"},
@@ -99,9 +102,13 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"half a queue", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1.5}`}, calicoSpec, 7, "tx = 1.5"},
 		{"twice", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1,"tx":2}`}, calicoSpec, 9, "twice"},
 		{"twice, in other letters", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":3, "RX":4}`}, calicoSpec, 10, `"RX" is there twice, as rx`},
-		{"no object", map[string]string{calicoPorts: "tcp:1", calicoSpec: ` 7`}, calicoSpec, 2, "expected an object, not a number"},
-		{"layer", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"isl3":1}`}, calicoSpec, 9, "isl3 is a number"},
+		{"no object", map[string]string{calicoPorts: "tcp:1", calicoSpec: ` 7`}, calicoSpec, 2, "expected an object, not a number (7)"},
+		{"layer", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"isl3":1}`}, calicoSpec, 9, "isl3 is a number (1)"},
 		{"ring size", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxqsz":1000}`}, calicoSpec, 10, "rxqsz = 1000"},
+		{"a mode that is a number", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxMode":7}`}, calicoSpec, 11, "rxMode is a number (7)"},
+		{"a mode that is an object", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxMode":{}}`}, calicoSpec, 11, "rxMode is an object"},
+		{"a mark of byte order", map[string]string{calicoPorts: "tcp:1", calicoSpec: "\ufeff{\"rx\":2}"}, calicoSpec, 1, "begins with a byte order mark (U+FEFF)"},
+		{"sources: a mark of byte order", map[string]string{smallSources: "\ufeff[]"}, smallSources, 1, "byte order mark"},
 		{"mode", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxMode":"fast"}`}, calicoSpec, 11, "fast"},
 		{"an interface's fault", map[string]string{calicoMap: `{"net1":{"rx":99}}`}, calicoMap, 15, "net1: rx = 99"},
 		{"an interface that is no object", map[string]string{calicoMap: `{"eth0":[2]}`}, calicoMap, 9, "eth0: expected an object, not an array"},
@@ -137,6 +144,19 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 				t.Fatalf("got %+v; want key %s, position %d, %q", fault, c.key, c.position, c.words)
 			}
 		})
+	}
+}
+
+func TestAnOverlapIsToldAsAnnotationsAreWritten(t *testing.T) {
+	for list, want := range map[string]string{
+		"tcp:80,udp:80,tcp:80":    `position 15: "tcp:80" overlaps tcp:80`,
+		"tcp:80-90,TCP:85":        `position 11: "TCP:85" overlaps tcp:80-90`,
+		"sctp:3, sctp:1-5,sctp:2": `position 9: "sctp:1-5" overlaps sctp:3`,
+	} {
+		_, err := Read(map[string]string{calicoPorts: list}, "eth0", liberal)
+		if err == nil || err.Error() != "annotation "+calicoPorts+", "+want {
+			t.Errorf("%s: %v", list, err)
+		}
 	}
 }
 

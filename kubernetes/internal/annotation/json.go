@@ -16,6 +16,10 @@ type value struct {
 // readJSON begins to read an annotation that is valid JSON.
 func readJSON(key, text, remedy string) (*value, error) {
 	v := &value{key, text, remedy, json.NewDecoder(strings.NewReader(text))}
+	if strings.HasPrefix(text, "\ufeff") {
+		// Nobody sees it, and json's own words are of its first byte.
+		return nil, v.wrong(1, "begins with a byte order mark (U+FEFF), which is no JSON")
+	}
 	// Numbers are kept as they are written.
 	v.decoder.UseNumber()
 	var syntax *json.SyntaxError
@@ -89,7 +93,7 @@ func kindOf(token json.Token) string {
 	case string:
 		return "a string"
 	case json.Number:
-		return "a number"
+		return "a number (" + string(token) + ")"
 	default:
 		if token == json.Delim('[') {
 			return "an array"

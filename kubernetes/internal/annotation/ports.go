@@ -17,6 +17,14 @@ type PortRange struct {
 	Last  uint16 `json:"last"`
 }
 
+// String is a range as annotations have it.
+func (r PortRange) String() string {
+	if r.First == r.Last {
+		return fmt.Sprintf("%s:%d", r.Protocol, r.First)
+	}
+	return fmt.Sprintf("%s:%d-%d", r.Protocol, r.First, r.Last)
+}
+
 // portless are protocols that Calico/VPP takes here, too, though they have no ports by which anything could be led.
 var portless = []string{"icmp", "icmp6"}
 
@@ -31,7 +39,7 @@ func readPorts(key, list string) (ranges []PortRange, without []string, err erro
 		}
 		for _, other := range ranges {
 			if other.Protocol == parsed.Protocol && other.First <= parsed.Last && parsed.First <= other.Last {
-				return nil, nil, &Error{Key: key, Position: at + indent(entry), Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
+				return nil, nil, &Error{Key: key, Position: at + indent(entry), Reason: fmt.Sprintf("%q overlaps %s", strings.TrimSpace(entry), other),
 					Remedy: "name each port once"}
 			}
 		}
@@ -64,7 +72,15 @@ func readPort(entry string) (_ PortRange, offset int, reason string) {
 	}
 	at := start + len(protocol) + 1
 	low, high, ranged := strings.Cut(ports, "-")
-	if !ranged {
+	switch {
+	case ports == "":
+		return PortRange{}, at, fmt.Sprintf("there is no port behind %q", protocol+":")
+	case low == "":
+		// As a number below zero.
+		return PortRange{}, at, fmt.Sprintf("%q is no port (0 to 65535)", ports)
+	case ranged && high == "":
+		return PortRange{}, at + len(low) + 1, fmt.Sprintf("the range %q has no last port", ports)
+	case !ranged:
 		high = low
 	}
 	first, err := strconv.ParseUint(low, 10, 16)

@@ -30,6 +30,15 @@ const (
 	largestQueue  = 16384
 )
 
+// Queues are those of an interface in words.
+func Queues(rx, tx int) string {
+	word := "queues"
+	if rx == 1 {
+		word = "queue"
+	}
+	return fmt.Sprintf("%d %s to receive from, %d to send to", rx, word, tx)
+}
+
 const specRemedy = `write JSON with the fields rx, tx, rxqsz, txqsz, isl3, rxMode, such as {"rx": 2, "tx": 2}`
 
 // Fields of a specification that are numbers.
@@ -129,8 +138,12 @@ func (v *value) field(spec *InterfaceSpec, full, name string, token json.Token, 
 		spec.L3 = is
 	case "rxMode":
 		mode, is := token.(string)
-		if !is || !slices.Contains([]string{"polling", "interrupt", "adaptive", "default", ""}, mode) {
-			return wrong("give polling, interrupt, adaptive or default", "= %s is not known", written(token))
+		const rule = "give \"polling\", \"interrupt\", \"adaptive\" or \"default\""
+		if !is {
+			return wrong(rule, "is %s", kindOf(token))
+		}
+		if !slices.Contains([]string{"polling", "interrupt", "adaptive", "default", ""}, mode) {
+			return wrong(rule, "= %q is not known", mode)
 		}
 		if mode != "default" && mode != "" {
 			spec.RxMode = mode
@@ -149,12 +162,4 @@ func (v *value) field(spec *InterfaceSpec, full, name string, token json.Token, 
 		*number.to(spec) = uint32(n)
 	}
 	return nil
-}
-
-// written is a value as it stands in JSON, or what it is.
-func written(token json.Token) string {
-	if text, is := token.(string); is {
-		return strconv.Quote(text)
-	}
-	return kindOf(token)
 }

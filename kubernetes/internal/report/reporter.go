@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"quiver/kubernetes/internal/annotation"
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
@@ -210,8 +211,8 @@ func (r *Reporter) event(id pods.ID, one Interface, last *seen) {
 	}
 	last.told = one.Connected
 	if one.Connected {
-		r.pods.Tell(id, true, "QuiverMemifConnected", fmt.Sprintf("%s: application %q is connected: %d queues to receive from, %d to send to, rings of %d, mode %s",
-			one.Name, one.Peer, one.RxQueues, one.TxQueues, one.RingSize, one.Mode))
+		r.pods.Tell(id, true, "QuiverMemifConnected", fmt.Sprintf("%s: application %q is connected: %s, rings of %d, mode %s",
+			one.Name, one.Peer, annotation.Queues(one.RxQueues, one.TxQueues), one.RingSize, one.Mode))
 		return
 	}
 	why := ""

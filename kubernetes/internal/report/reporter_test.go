@@ -121,7 +121,7 @@ func TestPodsAreToldWhatTheyHave(t *testing.T) {
 	at(22, states{}, 1, 0)
 	at(30, states{name: connected(1)}, 2, 1)
 	last(told.writes, inForce)
-	last(told.events, `QuiverMemifConnected memif-eth0: application "testpmd" is connected: 1 queues to receive from, 2 to send to, rings of 256, mode ethernet`)
+	last(told.events, `QuiverMemifConnected memif-eth0: application "testpmd" is connected: 1 queue to receive from, 2 to send to, rings of 256, mode ethernet`)
 	// Who comes and goes all the time is told of now and then: what is so then.
 	gone := &quiver.MemifState{Connects: 1, LastDisconnect: "the peer closed", LastDisconnectNs: uint64(start.Add(33 * time.Second).UnixNano())}
 	at(35, states{name: gone}, 2, 1)
