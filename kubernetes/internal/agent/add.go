@@ -269,7 +269,10 @@ func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
 func answer(record *attachment.Record) *agentv1.AddResponse {
 	response := &agentv1.AddResponse{Addresses: hosts(record.Addresses), Mtu: record.MTU}
 	if record.Memif != nil {
-		response.Memif = &agentv1.Memif{Socket: dataplane.Socket(record.Interface)}
+		spec := record.Memif.Spec
+		response.Memif = &agentv1.Memif{
+			Socket: dataplane.Socket(record.Interface), L3: spec.L3, RxQueues: spec.RxQueues, TxQueues: spec.TxQueues, RingSize: spec.MostRing(),
+		}
 	}
 	return response
 }

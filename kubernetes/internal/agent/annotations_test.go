@@ -5,12 +5,16 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"quiver/kubernetes/internal/annotation"
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/pods"
 )
 
@@ -49,6 +53,37 @@ func TestARecordHasTheAnnotationsThatItWasMadeBy(t *testing.T) {
 	}
 	if want := map[string]map[string]string{"plain": {}, "web": {"quiver.io/extraMemifPorts": "tcp:80"}}; !reflect.DeepEqual(kept, want) {
 		t.Errorf("kept %v, want %v", kept, want)
+	}
+}
+
+func TestWhatIsAnsweredOfAMemifIsWhatItsApplicationIsOffered(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	for spec, want := range map[string]*agentv1.Memif{
+		`{}`: {Socket: "@vpp/memif-eth0", RxQueues: 1, TxQueues: 1, RingSize: 16384},
+		`{"rx": 2, "tx": 3, "rxqsz": 256, "txqsz": 512, "isl3": true}`: {Socket: "@vpp/memif-eth0", L3: true, RxQueues: 2, TxQueues: 3, RingSize: 512},
+	} {
+		request := p.asked(t, "web"+strconv.Itoa(len(spec)))
+		request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80", "quiver.io/extraMemifSpec": spec}
+		answer, err := p.Add(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(answer.Memif, want) {
+			t.Errorf("%s: %v", spec, answer.Memif)
+		}
+		there, err := p.quiverd.Memifs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var offered []uint32
+		for name, memif := range there {
+			if strings.Contains(name, "."+request.PodName+":") {
+				offered = append(offered, memif.MaxRingSize)
+			}
+		}
+		if !slices.Equal(offered, []uint32{want.RingSize}) {
+			t.Errorf("%s: quiverd offers %d", spec, offered)
+		}
 	}
 }
 

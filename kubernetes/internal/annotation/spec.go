@@ -30,6 +30,14 @@ const (
 	largestQueue  = 16384
 )
 
+// MostRing is how many descriptors a ring of a memif of this shape has at most: what quiverd offers.
+func (s InterfaceSpec) MostRing() uint32 {
+	if said := max(s.RxSize, s.TxSize); said != 0 {
+		return said
+	}
+	return largestQueue
+}
+
 // Queues are those of an interface in words.
 func Queues(rx, tx int) string {
 	word := "queues"

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/pods"
 )
@@ -54,7 +55,12 @@ func (c *Calls) tell(request *agentv1.AddRequest, response any, err error) {
 	pod := pods.ID{Namespace: request.PodNamespace, Name: request.PodName, UID: request.PodUid}
 	if answer, is := response.(*agentv1.AddResponse); err == nil && is {
 		if memif := answer.GetMemif(); memif != nil {
-			c.teller.Tell(pod, true, "QuiverMemif", fmt.Sprintf("%s has a memif beside it: socket %s in the pod's network namespace, id 0", request.Attachment.GetInterface(), memif.Socket))
+			mode := "ethernet"
+			if memif.L3 {
+				mode = "ip"
+			}
+			c.teller.Tell(pod, true, "QuiverMemif", fmt.Sprintf("%s has a memif beside it: socket %s in the pod's network namespace, id 0; at most %s, rings of %d, mode %s",
+				request.Attachment.GetInterface(), memif.Socket, annotation.Queues(int(memif.RxQueues), int(memif.TxQueues)), memif.RingSize, mode))
 		}
 		return
 	}

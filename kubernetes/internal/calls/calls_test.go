@@ -44,12 +44,14 @@ func TestOwnersHearOfAMemifAndOfWhatTheyAskedWrongly(t *testing.T) {
 		}
 	}
 	add(&agentv1.AddResponse{}, nil)
-	add(&agentv1.AddResponse{Memif: &agentv1.Memif{Socket: "@s"}}, nil)
+	add(&agentv1.AddResponse{Memif: &agentv1.Memif{Socket: "@s", RxQueues: 1, TxQueues: 4, RingSize: 512}}, nil)
+	add(&agentv1.AddResponse{Memif: &agentv1.Memif{Socket: "@s", L3: true, RxQueues: 2, TxQueues: 1, RingSize: 16384}}, nil)
 	add(nil, refused.Err())
 	// That quiverd is away is nobody's fault who owns pods.
 	add(nil, status.Error(codes.Unavailable, "quiverd doesn't answer"))
 	want := []string{
-		"n p u Normal QuiverMemif eth0 has a memif beside it: socket @s in the pod's network namespace, id 0",
+		"n p u Normal QuiverMemif eth0 has a memif beside it: socket @s in the pod's network namespace, id 0; at most 1 queue to receive from, 4 to send to, rings of 512, mode ethernet",
+		"n p u Normal QuiverMemif eth0 has a memif beside it: socket @s in the pod's network namespace, id 0; at most 2 queues to receive from, 1 to send to, rings of 16384, mode ip",
 		"n p u Warning QuiverRefused annotation a, position 8: no; write b",
 	}
 	if !slices.Equal(said.all, want) {
@@ -63,7 +65,7 @@ func TestOwnersHearOfAMemifAndOfWhatTheyAskedWrongly(t *testing.T) {
 	for _, metric := range families[0].Metric {
 		counted[metric.Label[0].GetValue()+" "+metric.Label[1].GetValue()] = metric.Histogram.GetSampleCount()
 	}
-	if counted["OK add"] != 2 || counted["InvalidArgument add"] != 1 || counted["Unavailable add"] != 1 {
+	if counted["OK add"] != 3 || counted["InvalidArgument add"] != 1 || counted["Unavailable add"] != 1 {
 		t.Errorf("counted %v", counted)
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -202,10 +203,18 @@ func TestWhatQuiverdSaysOfInterfacesIsReported(t *testing.T) {
 		t.Errorf("told %q", told.events)
 	}
 
+	// (What a pod is told by the event when it is made.)
+	if most := record.Memif.Spec.MostRing(); most != 1024 {
+		t.Errorf("rings of %d", most)
+	}
+
 	// Who says no size is offered all that there can be.
 	record.Memif.Spec.RxSize, record.Memif.Spec.TxSize = 0, 0
 	if err := quiverd.Apply(t.Context(), dataplane.Objects(record), nil); err != nil {
 		t.Fatal(err)
 	}
-	until("it is told what is offered now", func() bool { return strings.Contains(told.writes[len(told.writes)-1], `"ringSize":16384,`) })
+	until("it is told what is offered now", func() bool {
+		return strings.Contains(told.writes[len(told.writes)-1], fmt.Sprintf(`"ringSize":%d,`, record.Memif.Spec.MostRing()))
+	})
+	says(`"ringSize":16384,`)
 }
