@@ -284,7 +284,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		server.Set(ctx, after.KeepSessions, after.Sessions, after.Defaults)
 	})
 	if cluster != nil {
-		go report.New(server.Attachments, quiverd, cluster, log).Run(ctx)
+		go report.New(server, quiverd, cluster, log).Run(ctx)
 	}
 	if err := server.Figures(registry); err != nil {
 		return err

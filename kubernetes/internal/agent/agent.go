@@ -184,6 +184,19 @@ func (a *Agent) Attachments() []*attachment.Record {
 	return a.store.All()
 }
 
+// KeepAnnotations keeps of an attachment by which annotations it was made, and what was told of their changes; not of one that has gone.
+func (a *Agent) KeepAnnotations(id attachment.ID, made, told map[string]string) error {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	record := a.store.Get(id)
+	if record == nil {
+		return nil
+	}
+	changed := *record
+	changed.Annotations, changed.Told = made, told
+	return a.store.Put(&changed)
+}
+
 // podOf names an attachment's pod as the API server does.
 func podOf(record *attachment.Record) types.NamespacedName {
 	return types.NamespacedName{Namespace: record.PodNamespace, Name: record.PodName}

@@ -56,6 +56,32 @@ func TestARecordHasTheAnnotationsThatItWasMadeBy(t *testing.T) {
 	}
 }
 
+func TestWhatWasToldOfAnnotationsIsThereForTheNextAgent(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	request := p.asked(t, "web")
+	p.add(t, request)
+	before := p.Attachments()[0]
+	made, told := map[string]string{"quiver.io/extraMemifPorts": "tcp:80"}, map[string]string{"quiver.io/extraMemifPorts": "tcp:81"}
+	if err := p.KeepAnnotations(before.ID, made, told); err != nil {
+		t.Fatal(err)
+	}
+	if before.Told != nil {
+		t.Error("a record that somebody may be reading was changed")
+	}
+	p.begin(t, "10.9.0.0/24")
+	after := p.Attachments()[0]
+	if !reflect.DeepEqual(after.Annotations, made) || !reflect.DeepEqual(after.Told, told) || !reflect.DeepEqual(after.Addresses, before.Addresses) || !after.Since.Equal(before.Since) {
+		t.Errorf("%+v, and was %+v", after, before)
+	}
+	// Of one that went, nothing comes back.
+	if _, err := p.Del(t.Context(), &agentv1.DelRequest{Attachment: request.Attachment}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.KeepAnnotations(before.ID, made, told); err != nil || len(p.Attachments()) != 0 {
+		t.Errorf("%v, %v", p.Attachments(), err)
+	}
+}
+
 func TestWhatIsAnsweredOfAMemifIsWhatItsApplicationIsOffered(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24")
 	for spec, want := range map[string]*agentv1.Memif{

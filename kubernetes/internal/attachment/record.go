@@ -55,6 +55,9 @@ type Record struct {
 	Memif *annotation.Memif `json:"memif,omitempty"`
 	// Annotations are those by which the interfaces were made; nil: an agent wrote the record that kept none.
 	Annotations map[string]string `json:"annotations,omitzero"`
+	// Told are those of them that were changed since, as the pod's owner was told last: values, "" where one is gone; nil: nothing was told, or by an agent
+	// that kept none of it.
+	Told map[string]string `json:"told,omitzero"`
 	// HostPorts are ports of the node that lead to the pod.
 	HostPorts []HostPort `json:"hostPorts,omitempty"`
 }

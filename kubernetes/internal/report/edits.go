@@ -1,58 +1,75 @@
 package report
 
 import (
+	"maps"
 	"slices"
 
 	"quiver/kubernetes/internal/annotation"
 	"quiver/kubernetes/internal/attachment"
 )
 
+// What no annotation says: in the place of what one said that isn't known any more.
+const forgotten = "\x00"
+
 // edits are annotations of a pod that were changed after its network was made, which has no effect.
 type edits struct {
-	// The sandbox whose network it is: a pod may be given another one.
-	of string
+	// The attachment whose network it is: a pod may be given another one.
+	of attachment.ID
 	// What its network was made by.
 	made map[string]string
 	// Values that were told of; "": it is gone.
 	told map[string]string
+	// The record has both.
+	kept bool
 }
 
-// newEdits begins with what was told before, by whatever agent.
-func newEdits(record *attachment.Record, now map[string]string, told []string) edits {
-	e := edits{record.Container, record.Annotations, map[string]string{}}
+// newEdits begins with what was told before, by whatever agent: with what the record says of that, or else the pod's status.
+func newEdits(record *attachment.Record, now map[string]string, changed []string) edits {
+	e := edits{record.ID, maps.Clone(record.Annotations), maps.Clone(record.Told), record.Annotations != nil}
 	if e.made == nil {
-		// An agent made it that kept no annotations: those that are there now are as good as any.
+		// An agent made it that kept no annotations: those that are there now are as good as any, but for those that it found changed.
 		e.made = annotation.Meant(now)
+		for _, key := range changed {
+			e.made[key] = forgotten
+		}
 	}
-	for _, key := range told {
-		e.told[key] = now[key]
+	if e.told == nil {
+		e.told = map[string]string{}
+		for _, key := range changed {
+			e.told[key], e.kept = now[key], false
+		}
 	}
 	return e
 }
 
 // news are those that nobody was told of yet, in a fixed order.
-func (e edits) news(now map[string]string) (news []string) {
+func (e *edits) news(now map[string]string) (news []string) {
 	changed := annotation.Changed(e.made, now)
 	for key := range e.told {
 		if !slices.Contains(changed, key) {
 			// As it was when the network was made: a change from here on is a new one.
 			delete(e.told, key)
+			e.kept = false
 		}
 	}
 	for _, key := range changed {
 		if value, told := e.told[key]; !told || value != now[key] {
-			e.told[key] = now[key]
+			e.told[key], e.kept = now[key], false
 			news = append(news, key)
 		}
 	}
 	return news
 }
 
-// keys are all those that say something else now.
-func (e edits) keys() (all []string) {
-	for key := range e.told {
-		all = append(all, key)
+// keep has the record have what another agent has to know, after it was told: who dies in between leaves it to be told twice.
+func (e *edits) keep(write func(id attachment.ID, made, told map[string]string) error) error {
+	if e.kept {
+		return nil
 	}
-	slices.Sort(all)
-	return all
+	err := write(e.of, maps.Clone(e.made), maps.Clone(e.told))
+	e.kept = err == nil
+	return err
 }
+
+// keys are all those that say something else now.
+func (e *edits) keys() []string { return slices.Sorted(maps.Keys(e.told)) }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,7 +24,23 @@ type place struct {
 	record *attachment.Record
 	has    *states
 	now    time.Time
+	fails  error
 	*Reporter
+}
+
+func (p *place) Attachments() []*attachment.Record { return []*attachment.Record{p.record} }
+
+func (p *place) KeepAnnotations(id attachment.ID, made, told map[string]string) error {
+	if p.fails != nil {
+		return p.fails
+	}
+	if id != p.record.ID {
+		p.Errorf("kept of %s", id)
+	}
+	kept := *p.record
+	kept.Annotations, kept.Told = made, told
+	p.record = &kept
+	return nil
 }
 
 func newPlace(t *testing.T, made, now map[string]string) *place {
@@ -36,8 +53,7 @@ func newPlace(t *testing.T, made, now map[string]string) *place {
 
 // begin has an agent begin anew.
 func (p *place) begin() {
-	all := func() []*attachment.Record { return []*attachment.Record{p.record} }
-	p.Reporter = New(all, p.has, p.told, slog.New(slog.DiscardHandler))
+	p.Reporter = New(p, p.has, p.told, slog.New(slog.DiscardHandler))
 }
 
 // expect judges of which annotations there are events after two more looks, and which are said to be changed.
@@ -99,8 +115,35 @@ func TestAPodWhoseNetworkIsMadeAnewHasWhatItAsksFor(t *testing.T) {
 }
 
 func TestAChangeWhileThereWasNoAgentIsTold(t *testing.T) {
-	p := newPlace(t, map[string]string{}, map[string]string{portsKey: "tcp:80"})
+	now := map[string]string{portsKey: "tcp:80"}
+	p := newPlace(t, map[string]string{}, now)
 	p.expect("new", portsKey, portsKey)
+	// Also a second one of the same annotation.
+	now[portsKey] = "tcp:81"
+	p.begin()
+	p.expect("changed again", portsKey, portsKey)
+	now[specKey] = "{}"
+	p.begin()
+	p.expect("another is new", portsKey+" "+specKey, specKey)
+	delete(now, specKey)
+	p.begin()
+	p.expect("as it was made", portsKey)
+	now[specKey] = "{}"
+	p.begin()
+	p.expect("new again", portsKey+" "+specKey, specKey)
+}
+
+// Who dies before it is kept tells it again: rather twice than never.
+func TestWhatCanNotBeKeptIsToldAndKeptLater(t *testing.T) {
+	now := map[string]string{portsKey: "tcp:81"}
+	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)
+	p.fails = errors.New("disk full")
+	p.expect("changed", portsKey, portsKey)
+	p.fails = nil
+	p.expect("kept", portsKey)
+	now[portsKey] = "tcp:82"
+	p.begin()
+	p.expect("changed again", portsKey, portsKey)
 }
 
 // Records of agents that kept no annotations: what there is when the next one comes is taken for what the pod was made by.
@@ -110,4 +153,24 @@ func TestOfWhatAnOlderAgentMadeOnlyLaterChangesAreTold(t *testing.T) {
 	p.expect("as found", "")
 	now[portsKey] = "tcp:81"
 	p.expect("changed", portsKey, portsKey)
+	p.begin()
+	p.expect("another agent", portsKey)
+	now[portsKey] = "tcp:80"
+	p.expect("as found, again", "")
+	now[portsKey] = "tcp:82"
+	p.begin()
+	p.expect("changed while there was no agent", portsKey, portsKey)
+}
+
+// An agent that kept nothing told of changes in the status: they go on to be ones, though what they have been from isn't known.
+func TestWhatAnOlderAgentFoundChangedIsSo(t *testing.T) {
+	for _, now := range []map[string]string{{portsKey: "tcp:81"}, {}} {
+		now[Annotation] = `{"interfaces":[],"changed":["` + portsKey + `"]}`
+		p := newPlace(t, nil, now)
+		p.expect("as found", portsKey)
+		p.begin()
+		p.expect("another agent", portsKey)
+		now[portsKey] = "tcp:82"
+		p.expect("changed again", portsKey, portsKey)
+	}
 }

@@ -44,9 +44,17 @@ type Pods interface {
 	Tell(pod pods.ID, well bool, reason, message string)
 }
 
+// Attachments are what there is to tell of.
+type Attachments interface {
+	// Attachments are all on this node. Nobody changes them.
+	Attachments() []*attachment.Record
+	// KeepAnnotations keeps of an attachment by which annotations it was made, and what was told of their changes.
+	KeepAnnotations(id attachment.ID, made, told map[string]string) error
+}
+
 // Reporter keeps annotations.
 type Reporter struct {
-	attachments func() []*attachment.Record
+	attachments Attachments
 	dataplane   Dataplane
 	pods        Pods
 	log         *slog.Logger
@@ -60,8 +68,8 @@ type reported struct {
 	when   time.Time
 	memifs map[string]*seen
 	edits  edits
-	// Its last write failed so.
-	failure string
+	// Its last write failed so; and that of what it was told.
+	failure, unkept string
 }
 
 // seen is a memif as it was last.
@@ -74,7 +82,7 @@ type seen struct {
 }
 
 // New makes one for the attachments that there are whenever it asks.
-func New(attachments func() []*attachment.Record, dataplane Dataplane, pods_ Pods, log *slog.Logger) *Reporter {
+func New(attachments Attachments, dataplane Dataplane, pods_ Pods, log *slog.Logger) *Reporter {
 	return &Reporter{attachments, dataplane, pods_, log, map[pods.ID]*reported{}}
 }
 
@@ -103,7 +111,7 @@ func (r *Reporter) round(ctx context.Context, now time.Time) {
 	}
 	has := running{devices, memifs}
 	of := map[pods.ID][]*attachment.Record{}
-	for _, record := range r.attachments() {
+	for _, record := range r.attachments.Attachments() {
 		if record.PodName != "" {
 			id := pods.ID{Namespace: record.PodNamespace, Name: record.PodName, UID: record.PodUID}
 			of[id] = append(of[id], record)
@@ -136,12 +144,18 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 		r.known[id] = known
 	}
 	if annotations, is := r.pods.Seen(id); is {
-		if known.edits.of != newest.Container {
+		if known.edits.of != newest.ID {
 			known.edits = newEdits(newest, annotations, nil)
 		}
 		for _, key := range known.edits.news(annotations) {
 			r.pods.Tell(id, false, "QuiverChangeIgnored", fmt.Sprintf(
 				"annotation %s was changed after the pod's network was made, which has no effect: delete the pod, so that it is made anew", key))
+		}
+		if err := known.edits.keep(r.attachments.KeepAnnotations); err == nil {
+			known.unkept = ""
+		} else if known.unkept != err.Error() {
+			known.unkept = err.Error()
+			r.log.Warn("what a pod was told of its annotations isn't kept; trying again", "pod", id.Namespace+"/"+id.Name, "why", err)
 		}
 	}
 	slices.SortFunc(records, func(a, b *attachment.Record) int { return strings.Compare(a.Interface, b.Interface) })

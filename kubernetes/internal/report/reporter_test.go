@@ -67,6 +67,13 @@ func (s *states) Interfaces(context.Context) (map[string]*quiver.InterfaceState,
 	return all, nil
 }
 
+// records are attachments of which nothing has to be kept.
+type records func() []*attachment.Record
+
+func (r records) Attachments() []*attachment.Record { return r() }
+
+func (records) KeepAnnotations(attachment.ID, map[string]string, map[string]string) error { return nil }
+
 func web(l3 bool) *attachment.Record {
 	one := annotation.InterfaceSpec{RxQueues: 1, TxQueues: 1, L3: true}
 	memif := annotation.InterfaceSpec{RxQueues: 2, TxQueues: 4, RxSize: 512, TxSize: 1024, L3: l3}
@@ -94,9 +101,9 @@ func TestPodsAreToldWhatTheyHave(t *testing.T) {
 	record := web(false)
 	name, told, dataplane := dataplane.MemifName(record), &cluster{annotations: map[string]string{}}, &states{}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	attachments := func() []*attachment.Record {
+	attachments := records(func() []*attachment.Record {
 		return []*attachment.Record{record, {ID: attachment.ID{Container: "without a pod"}}}
-	}
+	})
 	reporter := New(attachments, dataplane, told, slog.New(slog.DiscardHandler))
 	at := func(seconds int, is states, writes, events int) {
 		t.Helper()
@@ -160,7 +167,7 @@ func TestWhatQuiverdSaysOfInterfacesIsReported(t *testing.T) {
 	record.Tun.RxQueues, record.Tun.RxMode, record.Memif.Spec.RxMode = 3, "interrupt", "polling"
 	record.Memif.Ports = []annotation.PortRange{{Protocol: "udp", First: 5000, Last: 5000}}
 	told := &cluster{annotations: map[string]string{}}
-	reporter := New(func() []*attachment.Record { return []*attachment.Record{record} }, quiverd, told, slog.New(slog.DiscardHandler))
+	reporter := New(records(func() []*attachment.Record { return []*attachment.Record{record} }), quiverd, told, slog.New(slog.DiscardHandler))
 	if err := quiverd.Apply(t.Context(), dataplane.Objects(record), nil); err != nil {
 		t.Fatal(err)
 	}
