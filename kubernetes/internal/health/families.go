@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,22 +29,53 @@ func Forwards(ctx context.Context, addresses []netip.Addr) error {
 		asks[v4] = has
 	}
 	all := !asks[true] && !asks[false]
-	var failed error
+	var families []family
 	for _, v4 := range []bool{true, false} {
-		if !all && !asks[v4] {
+		if len(byFamily[v4]) == 0 || !all && !asks[v4] {
 			continue
 		}
-		if err := anyOf(ctx, byFamily[v4]); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", familyName(v4), err))
+		of, err := open(v4)
+		if err != nil {
+			return fmt.Errorf("ping by %s: %w", familyName(v4), err)
 		}
+		defer of.socket.Close()
+		families = append(families, family{familyName(v4), byFamily[v4], of.echo})
 	}
-	return failed
+	return allOf(ctx, families)
 }
 
-// anyOf is nil if one of several addresses answers, or there are none.
-func anyOf(ctx context.Context, addresses []netip.Addr) (failed error) {
-	for _, address := range addresses {
-		err := Echo(ctx, address)
+// family is what is asked of one.
+type family struct {
+	name      string
+	addresses []netip.Addr
+	// ask is nil if an address answers.
+	ask func(context.Context, netip.Addr) error
+}
+
+// allOf is nil if one address of each family answers. They are asked side by side: one that is silent takes no time from the others.
+func allOf(ctx context.Context, families []family) error {
+	failures := make([]error, len(families))
+	var waiting sync.WaitGroup
+	for i, one := range families {
+		waiting.Go(func() {
+			if err := one.any(ctx); err != nil {
+				failures[i] = fmt.Errorf("%s: %w", one.name, err)
+			}
+		})
+	}
+	waiting.Wait()
+	return errors.Join(failures...)
+}
+
+// any is nil if one of its addresses answers. They are asked in turn, and share the time that there is: each has the same part of what those before have left.
+func (f family) any(ctx context.Context) (failed error) {
+	for i, address := range f.addresses {
+		part, cancel := ctx, context.CancelFunc(func() {})
+		if deadline, limited := ctx.Deadline(); limited {
+			part, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(len(f.addresses)-i))
+		}
+		err := f.ask(part, address)
+		cancel()
 		if err == nil {
 			return nil
 		}
