@@ -86,6 +86,26 @@ func TestManifestsAreWhatTheChartSays(t *testing.T) {
 	}
 }
 
+// Where a cluster enforces, audits or warns of less by default, its pods are made all the same, and nobody is warned.
+func TestTheNamespaceLetsItsPodsBe(t *testing.T) {
+	for _, uninstall := range []bool{false, true} {
+		var found *core.Namespace
+		for _, object := range objects(t, render(t, map[string]any{"uninstall": uninstall})) {
+			if one, is := object.(*core.Namespace); is {
+				found = one
+			}
+		}
+		if found == nil {
+			t.Fatal("there is no namespace")
+		}
+		for _, mode := range []string{"enforce", "audit", "warn"} {
+			if level := found.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" {
+				t.Errorf("%s: %q", mode, level)
+			}
+		}
+	}
+}
+
 func TestNoContainerMayMoreThanItNeeds(t *testing.T) {
 	allowed := map[string][]core.Capability{
 		"doctor": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "IPC_LOCK"}, "install": nil, "quiverd": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "IPC_LOCK"},

@@ -56,6 +56,16 @@ func TestARecordHasTheAnnotationsThatItWasMadeBy(t *testing.T) {
 	}
 }
 
+// As far as annotations go, quiverd has all ports, each by itself.
+func TestAMemifMayHaveEveryPort(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	for pod, ports := range map[string]string{"first": "tcp:0,udp:0,sctp:0", "last": "tcp:65535", "all": "tcp:0-65535,udp:0-65535,sctp:0-65535"} {
+		request := p.asked(t, pod)
+		request.Annotations = map[string]string{"quiver.io/extraMemifPorts": ports}
+		p.add(t, request)
+	}
+}
+
 func TestWhatWasToldOfAnnotationsIsThereForTheNextAgent(t *testing.T) {
 	p := newPlace(t, "10.9.0.0/24")
 	request := p.asked(t, "web")

@@ -44,6 +44,8 @@ func TestWhatPodsAskFor(t *testing.T) {
 		{"a memif", map[string]string{calicoPorts: "tcp:4444-20000,udp:6081"},
 			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 4444, 20000}, {"udp", 6081, 6081}}}}},
 		{"all protocols with ports", map[string]string{calicoPorts: "tcp:80,SCTP:80-90"}, Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 80, 80}, {"sctp", 80, 90}}}}},
+		// (Not all ports.)
+		{"port 0", map[string]string{calicoPorts: "tcp:0"}, Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 0, 0}}}}},
 		{"a memif without fallback", map[string]string{calicoPorts: "tcp:1", "quiver.io/memifFallback": "drop"},
 			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 1, 1}}, Drops: true}}},
 		{"capitals and spaces", map[string]string{calicoPorts: " TCP:80, Udp:0-65535 "},
@@ -114,6 +116,9 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"an interface that is no object", map[string]string{calicoMap: `{"eth0":[2]}`}, calicoMap, 9, "eth0: expected an object, not an array"},
 		{"an interface that there isn't", map[string]string{calicoMap: `{"eth0":{},"memif-a":{"isl3":false}}`}, calicoMap, 12, "memif-a"},
 		{"a memif among several", map[string]string{calicoMap: `{"memif-a":{}}`, networks: "other"}, calicoMap, 2, "memif-a"},
+		{"the memif by the name that its status has", map[string]string{calicoPorts: "tcp:1", calicoMap: `{"eth0":{},"memif-eth0":{"rx":2}}`}, calicoMap, 12, `no interface "memif-eth0"`},
+		{"an interface in capitals", map[string]string{calicoMap: `{"ETH0":{}}`}, calicoMap, 2, `no interface "ETH0"`},
+		{"a mode in capitals", map[string]string{calicoMap: `{"eth0":{"RXMODE":"Polling"}}`}, calicoMap, 19, `rxMode = "Polling" is not known`},
 		{"fallback", map[string]string{calicoPorts: "tcp:1", "quiver.io/memifFallback": "tun"}, "quiver.io/memifFallback", 1, "tun"},
 		{"fallback of nothing", map[string]string{"quiver.io/memifFallback": "drop"}, "quiver.io/memifFallback", 1, "no annotation asks for"},
 		{"Ethernet as eth0", map[string]string{calicoMap: `{"eth0":{"isl3":false}}`}, calicoMap, 17, "isl3"},
@@ -156,6 +161,16 @@ func TestAnOverlapIsToldAsAnnotationsAreWritten(t *testing.T) {
 		_, err := Read(map[string]string{calicoPorts: list}, "eth0", liberal)
 		if err == nil || err.Error() != "annotation "+calicoPorts+", "+want {
 			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
+func TestWhoShapesTheMemifAmongInterfacesIsToldByWhatItIsShaped(t *testing.T) {
+	for key, want := range map[string]string{calicoMap: calicoSpec, "quiver.io/interfacesSpec": "quiver.io/extraMemifSpec"} {
+		_, err := Read(map[string]string{calicoPorts: "tcp:1", key: `{"memif-eth0":{"rx":2}}`}, "eth0", liberal)
+		var fault *Error
+		if !errors.As(err, &fault) || fault.Remedy != "name eth0, or describe the memif by "+want {
+			t.Errorf("%s: %+v", key, err)
 		}
 	}
 }
