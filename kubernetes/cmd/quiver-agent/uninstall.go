@@ -89,6 +89,7 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 type done struct{}
 
 func (done) Ready(context.Context) error { return nil }
+func (done) Well() string                { return "uninstalled: nothing of Quiver is left here" }
 func (done) Warning() error              { return nil }
 
 // withdraw takes our objects out of a quiverd that goes on running, for others.

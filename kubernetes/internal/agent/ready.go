@@ -50,6 +50,9 @@ func (a *Agent) forwards(ctx context.Context, keepers map[string]Keeper) error {
 	return health.Forwards(ctx, routers)
 }
 
+// Well is what a node does that is ready.
+func (a *Agent) Well() string { return "forwarding" }
+
 // Warning is what whoever looks after the node should know though it is ready; nil: nothing.
 func (a *Agent) Warning() error {
 	if a.ways == nil {

@@ -118,6 +118,7 @@ func TestAnAddressThatIsSomebodyElsesIsNone(t *testing.T) {
 type said struct{ fault, warning error }
 
 func (s *said) Ready(context.Context) error { return s.fault }
+func (s *said) Well() string                { return "all is well" }
 func (s *said) Warning() error              { return s.warning }
 
 func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
@@ -139,7 +140,7 @@ func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
 		}
 	}
 	node.warning = errors.New("the firewall drops")
-	if status, body := ask("/readyz"); status != http.StatusOK || body != "forwarding\nthe firewall drops\n" {
+	if status, body := ask("/readyz"); status != http.StatusOK || body != "all is well\nthe firewall drops\n" {
 		t.Errorf("%d %q", status, body)
 	}
 	if status, _ := ask("/else"); status != http.StatusNotFound {

@@ -20,6 +20,8 @@ const probeTime = 4 * time.Second
 type Node interface {
 	// Ready is nil when the node forwards.
 	Ready(ctx context.Context) error
+	// Well is what it does then, in one line.
+	Well() string
 	// Warning is what is amiss nevertheless; nil: nothing.
 	Warning() error
 }
@@ -51,7 +53,7 @@ func handler(node Node, figures prometheus.Gatherer) http.Handler {
 			http.Error(answer, "not forwarding: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(answer, "forwarding")
+		fmt.Fprintln(answer, node.Well())
 		if warning := node.Warning(); warning != nil {
 			fmt.Fprintln(answer, warning)
 		}

@@ -137,6 +137,9 @@ func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, failu
 	if node.Pod == nil {
 		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
 	}
+	if node.uninstalls() {
+		return errors.New(node.leaves())
+	}
 	where := Container{c.namespace, node.Pod.Name, container}
 	// Nobody tells a program there that who has asked is gone, but for the end of what it reads.
 	open, end := io.Pipe()

@@ -4,11 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
+	core "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/exec"
 )
+
+func TestNothingIsRunWhereQuiverIsTakenAway(t *testing.T) {
+	there := pod(core.ConditionFalse)
+	there.Name, there.Spec.Containers = "quiver-x7", []core.Container{{Name: "uninstall"}}
+	err := (&Cluster{}).Run(t.Context(), Node{Name: "n1", Pod: there}, []string{"show", "version"}, io.Discard, io.Discard)
+	if err == nil || err.Error() != "Quiver is being uninstalled: see the log of pod quiver-x7" {
+		t.Error(err)
+	}
+}
 
 // What a node's program says is told, and its status isn't taken for one of ours.
 func TestWhyAProgramOnANodeHasFailedIsTold(t *testing.T) {
