@@ -128,7 +128,7 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 		if all, err = cluster.Explain(ctx, words[1], words[2], strings.Join(words[3:], "")); err != nil {
 			return err
 		}
-		well, err = inspect.PrintVerdicts(os.Stdout, all)
+		well, err = inspect.PrintVerdicts(os.Stdout, all, false)
 	case "trace":
 		return trace(ctx, cluster, words[1], words[2:])
 	case "pcap":

@@ -9,6 +9,9 @@ import (
 // uplinkPort is quiverd's own port on the device by which the host reaches other nodes, beside the kernel.
 const uplinkPort = ours + "uplink"
 
+// IsUplink tells whether an interface is that port.
+func IsUplink(name string) bool { return name == uplinkPort }
+
 // Port is what quiverd needs to know to exchange packets with other nodes' pods by a device of the host's.
 type Port struct {
 	// Device of the host, its Ethernet address, and its MTU in bytes.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,22 +16,6 @@ import (
 	"quiver/kubernetes/internal/policy"
 )
 
-// Verdict is what the policies on one node say of a session that somebody would begin.
-type Verdict struct {
-	// From and To are its ends; of two pods there is one verdict for each family that both have, and each of their nodes.
-	From, To netip.Addr
-	// Port of To, where it isn't the one that was asked about: a Service's, or the one at which a backend of it listens. 0: that one.
-	Port uint16
-	// Node that was asked: the sender's judges egress and knows Services, the receiver's judges ingress.
-	Node string
-	// Passes tells whether packets of both sides would pass there.
-	Passes bool
-	// Because names policies and rules.
-	Because string
-	// What policies on the node say, where Because tells that.
-	said *answer
-}
-
 // end is one of a session.
 type end struct {
 	addresses []netip.Addr
@@ -42,22 +24,23 @@ type end struct {
 }
 
 // Explain asks the nodes of both ends what becomes of a session. An end is a pod, "pod" or "namespace/pod", or an address; one at
-// least must be a pod, by name or by its address. The protocol is "tcp/80", or alone. Who is asked may be a Service, "svc/name" or
-// "svc/namespace/name", with a port of it behind a colon, by number or name: then the protocol may be empty, and the sender be a host or
-// somebody outside of the cluster.
+// least must be a pod, by name or by its address, unless a Service is asked. The protocol is "tcp/80", or alone. Who is asked may be a
+// Service, "svc/name" or "svc/namespace/name", with a port of it behind a colon, by number or name: then the protocol may be empty, and the
+// sender be a host or somebody outside of the cluster. So it may where a Service, or a pod by a port of its node, answers at an address.
 func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, is := serviceNamed(from); is {
 		return nil, fmt.Errorf("%s is a Service, which begins no session: name a pod behind it", from)
 	}
-	sender, err := c.end(ctx, from)
+	asked, isService := serviceNamed(to)
+	wanted, err := readSession(protocol, to)
 	if err != nil {
 		return nil, err
 	}
-	asked, isService := serviceNamed(to)
-	if protocol == "" && !isService {
-		return nil, fmt.Errorf("%s is asked at which port? Say it, as tcp/80 (only a Service may do without)", to)
+	sender, err := c.end(ctx, from)
+	if err != nil {
+		return nil, err
 	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -75,7 +58,11 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if err != nil {
 		return nil, err
 	}
-	receiver = receiver.found(nodes)
+	if receiver = receiver.found(nodes); receiver.node == "" {
+		all, err := c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
+		c.nameWhole(ctx, all)
+		return all, err
+	}
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
 		return nil, err
 	}
@@ -217,16 +204,7 @@ func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 	if pod.Spec.HostNetwork {
 		return end{}, fmt.Errorf("pod %s/%s has its node's network, not one of Quiver's; give its address where it is the other end", namespace, name)
 	}
-	found := end{node: pod.Spec.NodeName}
-	for _, entry := range pod.Status.PodIPs {
-		if address, err := netip.ParseAddr(entry.IP); err == nil {
-			found.addresses = append(found.addresses, address)
-		}
-	}
-	if len(found.addresses) == 0 {
-		return end{}, fmt.Errorf("pod %s/%s has no address yet", namespace, name)
-	}
-	return found, nil
+	return addressesOf(pod)
 }
 
 func explain(from, to end, protocol string, ask asker) (all []Verdict, err error) {
@@ -340,23 +318,4 @@ func (a answer) policyOf(list string) string {
 	} else {
 		return name + "…"
 	}
-}
-
-// PrintVerdicts writes them as a table, and tells whether all let pass.
-func PrintVerdicts(to io.Writer, all []Verdict) (pass bool, err error) {
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FROM\tTO\tNODE\tVERDICT\tBECAUSE")
-	pass = true
-	for _, one := range all {
-		verdict := "passes"
-		if !one.Passes {
-			verdict, pass = "denied", false
-		}
-		to := one.To.String()
-		if one.Port != 0 {
-			to = netip.AddrPortFrom(one.To, one.Port).String()
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.From, to, one.Node, verdict, one.Because)
-	}
-	return pass, table.Flush()
 }

@@ -13,13 +13,7 @@ import (
 // asked from there, and the node's own port for it.
 func (b behind) fromOutside(sender end, port *core.ServicePort, nodes []Node, ask asker) (all []Verdict, err error) {
 	b.outside = true
-	from, spec := sender.addresses[0], &b.service.Spec
-	texts := slices.Clone(spec.ExternalIPs)
-	for _, entry := range b.service.Status.LoadBalancer.Ingress {
-		if entry.IPMode == nil || *entry.IPMode == core.LoadBalancerIPModeVIP {
-			texts = append(texts, entry.IP)
-		}
-	}
+	from, texts := sender.addresses[0], slices.Concat(b.service.Spec.ExternalIPs, ingressIPs(b.service))
 	if len(texts) == 0 && port.NodePort == 0 {
 		return nil, fmt.Errorf("%v is outside of the cluster, and %s can't be asked from there: it has no external address and no node port", from, b)
 	}
@@ -40,7 +34,10 @@ func (b behind) fromOutside(sender end, port *core.ServicePort, nodes []Node, as
 			}
 		}
 		if port.NodePort != 0 {
-			addAll(b.atNode(node, from, port, ask))
+			at := slices.IndexFunc(node.Addresses, func(address netip.Addr) bool { return address.Is4() == from.Is4() })
+			if at >= 0 {
+				addAll(b.atNode(node, from, node.Addresses[at], port, ask))
+			}
 		}
 	}
 	if err == nil && all == nil {
@@ -49,12 +46,8 @@ func (b behind) fromOutside(sender end, port *core.ServicePort, nodes []Node, as
 	return all, err
 }
 
-// atNode asks a node about its own port. Its kernel leads who comes to it to the one VIP at that port whose address is of the range of its pods.
-func (b behind) atNode(node Node, from netip.Addr, port *core.ServicePort, ask asker) ([]Verdict, error) {
-	at := slices.IndexFunc(node.Addresses, func(address netip.Addr) bool { return address.Is4() == from.Is4() })
-	if at < 0 {
-		return nil, nil
-	}
+// atNode asks a node about its own port, at an address of it. Its kernel leads who comes to it to the one VIP at that port whose address is of the range of its pods.
+func (b behind) atNode(node Node, from, address netip.Addr, port *core.ServicePort, ask asker) ([]Verdict, error) {
 	var found struct {
 		VIPs []struct {
 			Address  netip.Addr
@@ -65,13 +58,12 @@ func (b behind) atNode(node Node, from netip.Addr, port *core.ServicePort, ask a
 	if err := read(&found, ask.of(node.Name), "show", "vip"); err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	asked := netip.AddrPortFrom(node.Addresses[at], uint16(port.NodePort))
+	asked := netip.AddrPortFrom(address, uint16(port.NodePort))
 	for _, vip := range found.VIPs {
-		pods := slices.ContainsFunc(node.Ranges, func(prefix netip.Prefix) bool { return prefix.Contains(vip.Address) })
-		if pods && vip.Address.Is4() == from.Is4() && vip.Port == asked.Port() && strings.EqualFold(vip.Protocol, string(protocolOf(port))) {
+		if within(node.Ranges, vip.Address) && vip.Address.Is4() == from.Is4() && vip.Port == asked.Port() && strings.EqualFold(vip.Protocol, string(protocolOf(port))) {
 			return b.balanced(node.Name, from, asked, netip.AddrPortFrom(vip.Address, vip.Port), protocolOf(port), ask)
 		}
 	}
 	because := fmt.Sprintf("%s: quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services", b)
-	return []Verdict{{From: from, To: asked.Addr(), Port: asked.Port(), Node: node.Name, Because: because}}, nil
+	return []Verdict{{From: from, To: asked.Addr(), Port: asked.Port(), Node: node.Name, Because: because, Service: b.key()}}, nil
 }

@@ -15,6 +15,9 @@ import (
 	discovery "k8s.io/api/discovery/v1"
 )
 
+// As many endpoints are asked about, one by one.
+const mostAsked = 16
+
 // explainService asks the sender's node what it does with a Service's address, and then the nodes of both ends about the backend.
 func (c *Cluster) explainService(ctx context.Context, sender end, asked named, protocol string, nodes []Node, ask asker) ([]Verdict, error) {
 	found, err := c.behind(ctx, asked)
@@ -25,11 +28,10 @@ func (c *Cluster) explainService(ctx context.Context, sender end, asked named, p
 }
 
 func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (all []Verdict, err error) {
+	b.nodes = nodes
 	// Who is behind a Service is decided where packets first meet Quiver: a host's on that node.
-	for _, node := range nodes {
-		if sender.node == "" && slices.Contains(node.Addresses, sender.addresses[0]) {
-			sender.node = node.Name
-		}
+	if host := hostOf(nodes, sender); host != nil {
+		sender.node = host.Name
 	}
 	spec := &b.service.Spec
 	if spec.Type == core.ServiceTypeExternalName {
@@ -39,17 +41,14 @@ func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (a
 	if err != nil {
 		return nil, err
 	}
+	b.asked = port
 	if spec.ClusterIP == core.ClusterIPNone {
 		return b.headless(sender, port, ask)
 	}
 	if sender.node == "" {
 		return b.fromOutside(sender, port, nodes, ask)
 	}
-	clusterIPs := spec.ClusterIPs
-	if clusterIPs == nil {
-		clusterIPs = []string{spec.ClusterIP}
-	}
-	for from, address := range sender.reaches(clusterIPs) {
+	for from, address := range sender.reaches(clusterIPs(b.service)) {
 		asked := netip.AddrPortFrom(address, uint16(port.Port))
 		some, err := b.balanced(sender.node, from, asked, asked, protocolOf(port), ask)
 		if err != nil {
@@ -82,30 +81,69 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 	if err := read(&said, ask.of(node), "explain", from.String(), there.String(), protocol); err != nil {
 		return nil, fmt.Errorf("node %s: %w", node, err)
 	}
-	first := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node}
+	first := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Service: b.key()}
 	vip, found := said.vip()
 	switch {
+	case vip == "" && leftToOthers(b.service):
+		first.Unknown, first.Because = true, fmt.Sprintf("%s: a label of it says that another one serves it, of whom Quiver knows nothing", b)
 	case vip == "":
 		first.Because = fmt.Sprintf("%s: quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services", b)
 	case said.Node == "balance":
-		first.Because = fmt.Sprintf("%s: %s: %s", b, found, b.without(said))
-	default:
-		first.Passes, first.Because = true, fmt.Sprintf("%s: %s%s", b, found, b.others(vip, ask.of(node)))
+		first.Because = fmt.Sprintf("%s: %s: %s", b, found, b.without(said, from))
+		if said.Reason != "source-denied" {
+			first.Endpoints = b.endpoints(node, from, nil, netip.AddrPort{})
+			first.Because += leftOut(first.Endpoints, true)
+		}
 	}
-	if !first.Passes {
+	if first.Because != "" {
 		return []Verdict{first}, nil
 	}
-	to := end{addresses: []netip.Addr{said.To}, node: b.nodeOf(said.To)}
-	all, err := b.policies(end{addresses: []netip.Addr{from}, node: node}, to, said.Source, netip.AddrPortFrom(said.To, said.Port), protocol, ask)
-	if err != nil {
-		return nil, err
+	chosen := netip.AddrPortFrom(said.To, said.Port)
+	takers, told := b.takers(vip, chosen, ask.of(node))
+	if told {
+		first.Endpoints = b.endpoints(node, from, takers, chosen)
+	}
+	first.Passes, first.Because = true, fmt.Sprintf("%s: %s%s%s", b, found, others(takers), leftOut(first.Endpoints, false))
+	all := []Verdict{first}
+	for i, taker := range takers {
+		if i == mostAsked {
+			because := fmt.Sprintf("%s: %d more of its endpoints may be given, of which nothing was asked: explain their pods", b, len(takers)-mostAsked)
+			all = append(all, Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Unknown: true, Because: because, Service: b.key()})
+			break
+		}
+		to := end{addresses: []netip.Addr{taker.Addr()}, node: b.nodeOf(taker.Addr())}
+		some, err := b.policies(end{addresses: []netip.Addr{from}, node: node}, to, b.seen(said, node, from, taker), taker, protocol, ask)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
 	}
 	if said.Verdict == "dropped" && said.Node != "acl" {
 		// Policies are asked themselves; whatever else stands in the way is the sender's node's.
 		last := Verdict{From: from, To: said.To, Port: said.Port, Node: node, Because: strings.TrimSuffix(fmt.Sprintf("dropped by %s: %s: %s", said.Node, said.Reason, said.Help), ": ")}
 		all = append(all, last)
 	}
-	return append([]Verdict{first}, all...), nil
+	return all, nil
+}
+
+// seen is by which address a backend sees who asks.
+func (b behind) seen(said met, node string, from netip.Addr, backend netip.AddrPort) netip.Addr {
+	its, given := b.nodeOf(backend.Addr()), b.nodeOf(said.To)
+	switch {
+	case backend.Addr() == said.To:
+		return said.Source
+	case its == node:
+		return from
+	case given != node:
+		return said.Source
+	}
+	// Answers to others than pods of the node come back only to an address of its range.
+	for _, one := range b.nodes {
+		if one.Name == node && !within(one.Ranges, from) {
+			return one.source(from.Is4())
+		}
+	}
+	return from
 }
 
 // vip is the step at which a VIP was met: its name, and what came of it.
@@ -119,53 +157,64 @@ func (m met) vip() (name, found string) {
 }
 
 // without says why nobody is given.
-func (b behind) without(said met) string {
+func (b behind) without(said met, from netip.Addr) string {
 	switch said.Reason {
 	case "rejected":
 		return "no endpoint of it is ready, and the client is refused at once"
 	case "no-backend":
 		return "its endpoints are on other nodes, which its traffic policy leaves out, and the packet is dropped"
+	case "source-denied":
+		return fmt.Sprintf("spec.loadBalancerSourceRanges (%s) don't have %v, and the packet is dropped", strings.Join(b.service.Spec.LoadBalancerSourceRanges, ", "), from)
 	}
 	return cmp.Or(said.Help, said.Reason)
 }
 
-// others says how many more take sessions of such clients: another port may lead to any of them.
-func (b behind) others(vip string, quiver func(words ...string) ([]byte, error)) string {
+// takers are the backends that are given to such clients, the chosen one first; it is this one alone if the node doesn't tell.
+func (b behind) takers(vip string, chosen netip.AddrPort, quiver func(words ...string) ([]byte, error)) (all []netip.AddrPort, told bool) {
+	all = []netip.AddrPort{chosen}
 	var found struct {
 		VIPs []struct {
 			Backends []struct {
+				Address        netip.Addr
+				Port           uint16
 				State, Clients string
 				Leaving        bool
 			}
 		}
 	}
-	if read(&found, quiver, "show", "vip", vip) != nil {
-		return ""
+	if read(&found, quiver, "show", "vip", vip) != nil || len(found.VIPs) == 0 {
+		return all, false
 	}
 	// Of those who ask on their own node, none is outside.
 	notTheirs := "outside"
 	if b.outside {
 		notTheirs = "inside"
 	}
-	count := 0
 	for _, one := range found.VIPs {
 		for _, backend := range one.Backends {
-			if backend.State == "active" && !backend.Leaving && backend.Clients != notTheirs {
-				count++
+			at := netip.AddrPortFrom(backend.Address, backend.Port)
+			if backend.State == "active" && !backend.Leaving && backend.Clients != notTheirs && !slices.Contains(all, at) {
+				all = append(all, at)
 			}
 		}
 	}
-	if count < 2 {
+	return all, true
+}
+
+// others says how many more take sessions of such clients: another port may lead to any of them.
+func others(takers []netip.AddrPort) string {
+	if len(takers) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("; sessions from other ports may get another of %d", count)
+	return fmt.Sprintf("; sessions from other ports may get another of %d", len(takers))
 }
 
 // policies asks about a backend: the sender's node with the pod's own address, and the other with the one by which the backend sees it.
 func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort, protocol string, ask asker) (all []Verdict, err error) {
 	service := protocol + "/" + strconv.Itoa(int(at.Port()))
 	for _, node := range slices.Compact([]string{sender.node, backend.node}) {
-		if node == "" {
+		// Of its own processes a node's policies say nothing.
+		if host := hostOf(b.nodes, backend); node == "" || host != nil && node != sender.node {
 			continue
 		}
 		from := sender.addresses[0]
@@ -179,6 +228,10 @@ func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort
 		one.Port = at.Port()
 		all = append(all, one)
 	}
+	if host := hostOf(b.nodes, end{addresses: []netip.Addr{at.Addr()}}); host != nil {
+		because := fmt.Sprintf("is node %s itself: %s", host.Name, notLooked)
+		all = append(all, Verdict{From: sender.addresses[0], To: at.Addr(), Port: at.Port(), Node: host.Name, Unknown: true, Because: because})
+	}
 	return all, nil
 }
 
@@ -186,16 +239,12 @@ func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort
 func (b behind) headless(sender end, port *core.ServicePort, ask asker) (all []Verdict, err error) {
 	protocol := strings.ToLower(string(protocolOf(port)))
 	for _, slice := range b.slices {
-		for _, entry := range slice.Ports {
-			same := cmp.Or(valueOf(entry.Protocol), core.ProtocolTCP) == protocolOf(port) && valueOf(entry.Name) == port.Name
-			if !same || entry.Port == nil {
-				continue
-			}
+		for _, number := range portsOf(slice, port) {
 			for _, endpoint := range slice.Endpoints {
 				if ready := endpoint.Conditions.Ready; ready != nil && !*ready {
 					continue
 				}
-				some, err := b.direct(sender, endpoint, uint16(*entry.Port), protocol, ask)
+				some, err := b.direct(sender, endpoint, number, protocol, ask)
 				if err != nil {
 					return nil, err
 				}

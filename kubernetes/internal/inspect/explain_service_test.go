@@ -26,8 +26,8 @@ const (
 		"verdict":"dropped","node":"ip4-lookup","reason":"no-route","help":"No route leads there.","out_source":"10.0.0.5","out_destination":"10.0.1.7","out_destination_port":8080}`
 	noVIP = `{"steps":[{"node":"balance","found":"10.96.0.1:80 is no VIP: it passes as it is"}],
 		"verdict":"dropped","node":"ip4-lookup","reason":"unreachable","out_source":"10.0.0.5","out_destination":"10.96.0.1","out_destination_port":80}`
-	twoBackends = `{"vips":[{"name":"svc:shop.web.http:1","backends":[{"address":"10.0.1.7","state":"active"},{"address":"10.0.1.8","state":"active"},
-		{"address":"10.0.1.9","state":"draining"},{"address":"10.0.1.10","state":"active","leaving":true}]}]}`
+	twoBackends = `{"vips":[{"name":"svc:shop.web.http:1","backends":[{"address":"10.0.1.7","port":8080,"state":"active"},{"address":"10.0.1.8","port":8080,"state":"active"},
+		{"address":"10.0.1.9","port":8080,"state":"draining"},{"address":"10.0.1.10","port":8080,"state":"active","leaving":true}]}]}`
 )
 
 func web(clusterIPs ...string) behind {
@@ -39,6 +39,11 @@ func web(clusterIPs ...string) behind {
 		Endpoints: []discovery.Endpoint{{Addresses: []string{"10.0.1.7"}, NodeName: &n2}},
 	}
 	return behind{named: named{"shop", "web", ""}, service: service, slices: []discovery.EndpointSlice{slice}}
+}
+
+// endpoint is one on n2.
+func endpoint(address string, conditions discovery.EndpointConditions) discovery.Endpoint {
+	return discovery.Endpoint{Addresses: []string{address}, NodeName: new("n2"), Conditions: conditions}
 }
 
 func TestServicesAreNamedAsKubectlDoes(t *testing.T) {
@@ -63,6 +68,8 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 		"n1: show vip svc:shop.web.http:1":                twoBackends,
 		"n1: show acl --match 10.0.0.5 10.0.1.7 tcp/8080": said["n1"],
 		"n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080": said["n2"],
+		"n1: show acl --match 10.0.0.5 10.0.1.8 tcp/8080": said["n1"],
+		"n2: show acl --match 10.0.0.5 10.0.1.8 tcp/8080": said["n3"],
 	}
 	ask := func(node string, words ...string) ([]byte, error) {
 		asked = append(asked, node+": "+strings.Join(words, " "))
@@ -73,15 +80,20 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 		t.Helper()
 		all, err := b.explain(from, "tcp/80", nil, ask)
 		var out strings.Builder
-		pass, failed := PrintVerdicts(&out, all)
+		pass, failed := PrintVerdicts(&out, all, false)
 		if err != nil || failed != nil || pass || out.String() != want {
 			t.Errorf("%v, %v, passes %v:\n%s\nasked %q", err, failed, pass, out.String(), asked)
 		}
 	}
-	check(web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client; sessions from other ports may get another of 2
+	many := web("10.96.0.1")
+	unready, gone := discovery.EndpointConditions{Ready: new(false)}, discovery.EndpointConditions{Ready: new(false), Terminating: new(true)}
+	many.slices[0].Endpoints = append(many.slices[0].Endpoints, endpoint("10.0.1.9", unready), endpoint("10.0.1.10", gone), endpoint("10.0.1.8", discovery.EndpointConditions{}))
+	check(many, `FROM      TO             NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client; sessions from other ports may get another of 2; not given: 10.0.1.9:8080 (it isn't ready), 10.0.1.10:8080 (it is terminating)
 10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
 10.0.0.5  10.0.1.7:8080  n2    denied   ingress: no rule of NetworkPolicy default/web.v1
+10.0.0.5  10.0.1.8:8080  n1    passes   no policy is for it
+10.0.0.5  10.0.1.8:8080  n2    passes   egress: egress-0.1 of NetworkPolicy red/asks; ingress: the node always reaches its pods
 `)
 	// Of a headless one, endpoints themselves are asked.
 	check(web("None"), `FROM      TO             NODE  VERDICT  BECAUSE
@@ -90,22 +102,22 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 `)
 	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = refused
 	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: has no backend that takes sessions: no endpoint of it is ready, and the client is refused at once
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web, tcp/80 (http): has no backend that takes sessions: no endpoint of it is ready, and the client is refused at once
 `)
 	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = strings.Replace(refused, "rejected", "no-backend", 1)
 	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: has no backend that takes sessions: its endpoints are on other nodes, which its traffic policy leaves out, and the packet is dropped
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web, tcp/80 (http): has no backend that takes sessions: its endpoints are on other nodes, which its traffic policy leaves out, and the packet is dropped
 `)
 	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = noVIP
 	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web, tcp/80 (http): quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services
 `)
 	// What stands in the way behind the VIP is told, too.
 	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = unrouted
 	said["n1: show vip svc:shop.web.http:1"] = `{}`
 	said["n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080"] = said["n1: show acl --match 10.0.0.5 10.0.1.7 tcp/8080"]
 	check(web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client
 10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
 10.0.0.5  10.0.1.7:8080  n2    passes   no policy is for it
 10.0.0.5  10.0.1.7:8080  n1    denied   dropped by ip4-lookup: no-route: No route leads there.
@@ -127,7 +139,7 @@ func TestWhatOfAServiceCannotBeAskedIsSaid(t *testing.T) {
 		protocol string
 		says     string
 	}{
-		{web("10.96.0.1"), end{addresses: addresses("192.0.2.1")}, "tcp/80", "192.0.2.1 is outside of the cluster, and Service shop/web can't be asked from there"},
+		{web("10.96.0.1"), end{addresses: addresses("192.0.2.1")}, "tcp/80", "192.0.2.1 is outside of the cluster, and Service shop/web, tcp/80 (http) can't be asked from there"},
 		{external(), end{addresses: addresses("2001:db8::1")}, "tcp/80", "can't be asked from outside by the family of 2001:db8::1"},
 		{web("10.96.0.1"), pod, "", "tcp/80 (http), udp/53 (dns), tcp/53 (dns-tcp)"},
 		{web("10.96.0.1"), pod, "tcp/81", "no such port; it has: tcp/80 (http), "},
@@ -149,7 +161,7 @@ func TestWhatOfAServiceCannotBeAskedIsSaid(t *testing.T) {
 // external is a Service that can be asked from outside, at an address and at ports of nodes.
 func external() behind {
 	b := web("10.96.0.1")
-	b.service.Spec.ExternalIPs = []string{"203.0.113.7"}
+	b.service.Spec.ExternalIPs, b.service.Spec.LoadBalancerSourceRanges = []string{"203.0.113.7"}, []string{"192.0.2.0/24"}
 	b.service.Spec.Ports[0].NodePort = 30080
 	name := "elsewhere"
 	b.service.Status.LoadBalancer.Ingress = []core.LoadBalancerIngress{{Hostname: name}, {IP: "203.0.113.8", IPMode: new(core.LoadBalancerIPModeProxy)}}
@@ -188,30 +200,30 @@ func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
 		asked = nil
 		all, err := b.explain(from, "tcp/80", nodes, ask)
 		var out strings.Builder
-		_, failed := PrintVerdicts(&out, all)
+		_, failed := PrintVerdicts(&out, all, false)
 		if err != nil || failed != nil || out.String() != want {
 			t.Errorf("%v, %v:\n%s\nasked %q", err, failed, out.String(), asked)
 		}
 	}
 	check(end{addresses: addresses("198.51.100.9")}, external(), `FROM          TO                 NODE  VERDICT  BECAUSE
-198.51.100.9  203.0.113.7:80     n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+198.51.100.9  203.0.113.7:80     n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client
 198.51.100.9  10.0.1.7:8080      n1    passes   no policy is for it
 10.0.0.5      10.0.1.7:8080      n2    passes   no policy is for it
-198.51.100.9  192.168.7.1:30080  n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+198.51.100.9  192.168.7.1:30080  n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client
 198.51.100.9  10.0.1.7:8080      n1    passes   no policy is for it
 10.0.0.5      10.0.1.7:8080      n2    passes   no policy is for it
-198.51.100.9  203.0.113.7:80     n2    denied   Service shop/web: has no backend that takes sessions: The same, and the client is told.
-198.51.100.9  192.168.7.2:30080  n2    denied   Service shop/web: quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services
+198.51.100.9  203.0.113.7:80     n2    denied   Service shop/web, tcp/80 (http): has no backend that takes sessions: spec.loadBalancerSourceRanges (192.0.2.0/24) don't have 198.51.100.9, and the packet is dropped
+198.51.100.9  192.168.7.2:30080  n2    denied   Service shop/web, tcp/80 (http): quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services
 `)
 	own := `FROM         TO             NODE  VERDICT  BECAUSE
-192.168.7.1  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+192.168.7.1  10.96.0.1:80   n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client
 192.168.7.1  10.0.1.7:8080  n1    passes   no policy is for it
 10.0.0.5     10.0.1.7:8080  n2    passes   no policy is for it
 `
 	check(end{addresses: addresses("192.168.7.1")}, external(), own)
 	// An address of a pod is as good as its name.
 	check(end{addresses: addresses("10.0.0.5")}.found(nodes), web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
-10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web, tcp/80 (http): is given the backend 10.0.1.7:8080, by the hash of the client
 10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
 10.0.0.5  10.0.1.7:8080  n2    passes   no policy is for it
 `)
@@ -224,8 +236,8 @@ func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
 func TestOnlyBackendsThatAClientMayGetAreCounted(t *testing.T) {
 	vips := func(clients ...string) func(...string) ([]byte, error) {
 		var all []string
-		for _, word := range clients {
-			all = append(all, fmt.Sprintf(`{"state":"active","clients":%q}`, word))
+		for i, word := range clients {
+			all = append(all, fmt.Sprintf(`{"address":"10.0.1.%d","port":80,"state":"active","clients":%q}`, i, word))
 		}
 		return func(...string) ([]byte, error) {
 			return fmt.Appendf(nil, `{"vips":[{"backends":[%s]}]}`, strings.Join(all, ",")), nil
@@ -239,10 +251,14 @@ func TestOnlyBackendsThatAClientMayGetAreCounted(t *testing.T) {
 		{[]string{"all", "all", "inside", "outside"}, "; sessions from other ports may get another of 3", "; sessions from other ports may get another of 3"},
 		{[]string{"all", "inside", "outside", "outside"}, "; sessions from other ports may get another of 2", "; sessions from other ports may get another of 3"},
 	} {
-		b := web("10.96.0.1")
-		inside := b.others("web", vips(c.clients...))
+		b, chosen := web("10.96.0.1"), netip.MustParseAddrPort("10.0.1.0:80")
+		takers := func() string {
+			all, _ := b.takers("web", chosen, vips(c.clients...))
+			return others(all)
+		}
+		inside := takers()
 		b.outside = true
-		if outside := b.others("web", vips(c.clients...)); inside != c.inside || outside != c.outside {
+		if outside := takers(); inside != c.inside || outside != c.outside {
 			t.Errorf("%q: inside %q, outside %q", c.clients, inside, outside)
 		}
 	}

@@ -47,7 +47,7 @@ func TestExplainNamesPoliciesAndRulesOnBothNodes(t *testing.T) {
 	from, to := end{addresses("10.0.0.5", "fd00::5"), "n1"}, end{addresses("10.0.1.7", "fd00:1::7"), "n2"}
 	all, err := explain(from, to, "tcp/80", ask)
 	var out strings.Builder
-	pass, failed := PrintVerdicts(&out, all)
+	pass, failed := PrintVerdicts(&out, all, false)
 	want := `FROM      TO         NODE  VERDICT  BECAUSE
 10.0.0.5  10.0.1.7   n1    passes   no policy is for it
 10.0.0.5  10.0.1.7   n2    denied   ingress: no rule of NetworkPolicy default/web.v1

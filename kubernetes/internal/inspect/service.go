@@ -42,8 +42,26 @@ type behind struct {
 	named
 	service *core.Service
 	slices  []discovery.EndpointSlice
-	// outside: it is asked by somebody outside of the cluster.
+	// outside: it is asked by somebody outside of the cluster, or of the node that answers.
 	outside bool
+	// asked is the port of it that is meant, once that is known.
+	asked *core.ServicePort
+	// How it is asked, where that is told: " at its node port", and what besides.
+	how string
+	// Nodes of the cluster.
+	nodes []Node
+}
+
+// key is "namespace/name".
+func (b behind) key() string { return b.namespace + "/" + b.name }
+
+// String is the Service, with its port if that is known.
+func (b behind) String() string {
+	text := b.named.String()
+	if b.asked != nil {
+		text += ", " + shown(b.asked)
+	}
+	return text + b.how
 }
 
 // behind finds them.
@@ -95,6 +113,17 @@ func shown(port *core.ServicePort) string {
 		text += " (" + port.Name + ")"
 	}
 	return text
+}
+
+// portsOf are the numbers that a Service's port has in a slice.
+func portsOf(slice discovery.EndpointSlice, port *core.ServicePort) (numbers []uint16) {
+	for _, entry := range slice.Ports {
+		same := cmp.Or(valueOf(entry.Protocol), core.ProtocolTCP) == protocolOf(port) && valueOf(entry.Name) == port.Name
+		if same && entry.Port != nil {
+			numbers = append(numbers, uint16(*entry.Port))
+		}
+	}
+	return numbers
 }
 
 // nodeOf is the node on which an endpoint is; empty: it isn't known.

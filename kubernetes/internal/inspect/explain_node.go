@@ -1,0 +1,252 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+
+	"quiver/kubernetes/internal/address"
+	"quiver/kubernetes/internal/dataplane"
+)
+
+// hostOf is the node that an end is itself; nil: it is a pod, or none.
+func hostOf(nodes []Node, one end) *Node {
+	for i := range nodes {
+		if len(one.addresses) > 0 && slices.Contains(nodes[i].Addresses, one.addresses[0]) {
+			return &nodes[i]
+		}
+	}
+	return nil
+}
+
+// of is the address that an end has of a family; not valid if there is none.
+func (e end) of(v4 bool) netip.Addr {
+	for _, one := range e.addresses {
+		if one.Is4() == v4 {
+			return one
+		}
+	}
+	return netip.Addr{}
+}
+
+func within(ranges []netip.Prefix, one netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(prefix netip.Prefix) bool { return prefix.Contains(one) })
+}
+
+// source is the address by which pods of other nodes see who asks a Service on this one: the highest of its range, as long as no pod has that.
+func (n Node) source(v4 bool) netip.Addr {
+	for _, prefix := range n.Ranges {
+		if prefix.Addr().Is4() != v4 {
+			continue
+		}
+		if pool, err := address.NewPool(prefix, netip.Addr{}); err == nil {
+			return pool.Reserve(func(netip.Addr) bool { return false })
+		}
+	}
+	return netip.Addr{}
+}
+
+// atPortOf explains a session to a Service's port of a node.
+func (b behind) atPortOf(host Node, sender end, asking *Node, from, to netip.Addr, ask asker) ([]Verdict, error) {
+	asked := netip.AddrPortFrom(to, uint16(b.asked.NodePort))
+	if host.Pod == nil {
+		because := fmt.Sprintf("%s: node %s has no pod of Quiver that could be asked", b, host.Name)
+		return []Verdict{{From: from, To: to, Port: asked.Port(), Node: host.Name, Unknown: true, Because: because, Service: b.key()}}, nil
+	}
+	if sender.node == host.Name {
+		// Pods of the node are answered before they reach its kernel.
+		return b.balanced(host.Name, from, asked, asked, protocolOf(b.asked), ask)
+	}
+	b.outside = asking == nil || asking.Name != host.Name
+	seen, all, err := toNode(sender, host, from, asked, strings.ToLower(string(protocolOf(b.asked))), b.nodes, ask)
+	if err != nil {
+		return nil, err
+	}
+	some, err := b.atNode(host, seen, to, b.asked, ask)
+	return append(all, some...), err
+}
+
+// toNode is what becomes of a session to a node's own address before it gets there: which address it has then, and what policies of the sender, if it
+// is a pod of another node, say.
+func toNode(sender end, host Node, from netip.Addr, asked netip.AddrPort, protocol string, nodes []Node, ask asker) (seen netip.Addr, all []Verdict, err error) {
+	if sender.node == "" || sender.node == host.Name {
+		return from, nil, nil
+	}
+	text := protocol
+	if asked.Port() != 0 {
+		text = fmt.Sprintf("%s/%d", protocol, asked.Port())
+	}
+	one, err := judged(ask, sender.node, from, asked.Addr(), text)
+	if err != nil {
+		return from, nil, err
+	}
+	one.Port = asked.Port()
+	// Beside a port of Quiver's, and behind a tunnel, other nodes see pods as their node.
+	var found struct {
+		Objects []struct {
+			Object struct{ Interface struct{ Name string } }
+		}
+	}
+	if err := read(&found, ask.of(sender.node), "get", "interface"); err != nil {
+		return from, nil, fmt.Errorf("node %s: %w", sender.node, err)
+	}
+	at := slices.IndexFunc(nodes, func(node Node) bool { return node.Name == sender.node })
+	for _, entry := range found.Objects {
+		name := entry.Object.Interface.Name
+		if at < 0 || !dataplane.IsTunnel(name) && !dataplane.IsUplink(name) {
+			continue
+		}
+		if its := (end{addresses: nodes[at].Addresses}).of(from.Is4()); its.IsValid() {
+			return its, []Verdict{one}, nil
+		}
+	}
+	return from, []Verdict{one}, nil
+}
+
+// explainHost explains a session to a node's own address at which no Service is asked: a pod may have the port, else it is the node's. It is told what was looked at.
+func explainHost(sender end, host Node, to netip.Addr, wanted session, pods []core.Pod, looked string, nodes []Node, ask asker) ([]Verdict, error) {
+	from := sender.of(to.Is4())
+	if !from.IsValid() {
+		return nil, fmt.Errorf("%v is asked, and the sender has no address of that family (%v)", to, sender.addresses)
+	}
+	asked := netip.AddrPortFrom(to, wanted.port)
+	unknown := func(because string) Verdict {
+		return Verdict{From: from, To: to, Port: wanted.port, Node: host.Name, Unknown: true, Because: because}
+	}
+	own, target, whose := atHostPort(pods, to, wanted)
+	switch {
+	case own == nil:
+		_, all, err := toNode(sender, host, from, asked, protocolOnly(wanted), nodes, ask)
+		if err == nil && sender.node == host.Name {
+			var one Verdict
+			one, err = judged(ask, host.Name, from, to, wanted.text)
+			one.Port = wanted.port
+			all = append(all, one)
+		}
+		because := fmt.Sprintf("is node %s itself: %s; nobody of these answers at %s: %s", host.Name, notLooked, wanted.text, looked)
+		if whose != "" {
+			because = fmt.Sprintf("is node %s itself, where pod %s says that it listens, with the node's own network: %s", host.Name, whose, notLooked)
+		}
+		return append(all, unknown(because)), err
+	case host.Pod == nil:
+		return []Verdict{unknown(fmt.Sprintf("host port of pod %s: node %s has no pod of Quiver that could be asked", whose, host.Name))}, nil
+	}
+	pod := netip.AddrPortFrom(own.of(to.Is4()), target)
+	seen, all, err := toNode(sender, host, from, asked, wanted.protocol, nodes, ask)
+	if err != nil {
+		return nil, err
+	}
+	led, err := leadsTo(asked, wanted.protocol, pod, ask.of(host.Name))
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", host.Name, err)
+	}
+	first := Verdict{From: from, To: to, Port: wanted.port, Node: host.Name, Passes: led, Because: fmt.Sprintf("host port of pod %s: leads to %v", whose, pod)}
+	if !led {
+		first.Because = fmt.Sprintf("host port of pod %s: quiverd on the node doesn't know it: see events of the pod, the log of the node's agent, and whether it serves Services", whose)
+	}
+	if all = append(all, first); !led {
+		return all, nil
+	}
+	last, err := judged(ask, host.Name, seen, pod.Addr(), fmt.Sprintf("%s/%d", wanted.protocol, target))
+	last.Port = target
+	return append(all, last), err
+}
+
+// protocolOnly is what is asked without its port, or, of protocols without ports, all of it.
+func protocolOnly(wanted session) string {
+	if wanted.port != 0 {
+		return wanted.protocol
+	}
+	return wanted.text
+}
+
+// atHostPort finds which pod of a node has a port of it. One with the node's own network is told by its name alone.
+func atHostPort(pods []core.Pod, to netip.Addr, wanted session) (found *end, target uint16, name string) {
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed || wanted.port == 0 {
+			continue
+		}
+		containers := slices.Clone(pod.Spec.Containers)
+		for _, one := range pod.Spec.InitContainers {
+			// Those that stay beside the others.
+			if valueOf(one.RestartPolicy) == core.ContainerRestartPolicyAlways {
+				containers = append(containers, one)
+			}
+		}
+		for _, one := range containers {
+			for _, port := range one.Ports {
+				same := port.HostPort == int32(wanted.port) && strings.EqualFold(string(cmp.Or(port.Protocol, core.ProtocolTCP)), wanted.protocol)
+				if !same || !isAt(port.HostIP, to) {
+					continue
+				}
+				if pod.Spec.HostNetwork {
+					name = pod.Namespace + "/" + pod.Name
+					continue
+				}
+				its, err := addressesOf(pod)
+				if err == nil && its.of(to.Is4()).IsValid() {
+					return &its, uint16(port.ContainerPort), pod.Namespace + "/" + pod.Name
+				}
+			}
+		}
+	}
+	return nil, 0, name
+}
+
+// isAt tells whether a port of a node with this hostIP is at an address of it.
+func isAt(hostIP string, to netip.Addr) bool {
+	if hostIP == "" {
+		return true
+	}
+	address, err := netip.ParseAddr(hostIP)
+	return err == nil && (address == to || address.IsUnspecified() && address.Is4() == to.Is4())
+}
+
+// addressesOf are those of a pod.
+func addressesOf(pod *core.Pod) (end, error) {
+	found := end{node: pod.Spec.NodeName}
+	for _, entry := range pod.Status.PodIPs {
+		if address, err := netip.ParseAddr(entry.IP); err == nil {
+			found.addresses = append(found.addresses, address)
+		}
+	}
+	if len(found.addresses) == 0 {
+		return end{}, errors.New("pod " + pod.Namespace + "/" + pod.Name + " has no address yet")
+	}
+	return found, nil
+}
+
+// leadsTo tells whether a node has a VIP at one of its own ports that leads to a pod: it has where its kernel leads there, too.
+func leadsTo(asked netip.AddrPort, protocol string, pod netip.AddrPort, quiver func(words ...string) ([]byte, error)) (bool, error) {
+	var found struct {
+		VIPs []struct {
+			Address  netip.Addr
+			Port     uint16
+			Protocol string
+			Backends []struct {
+				Address netip.Addr
+				Port    uint16
+			}
+		}
+	}
+	if err := read(&found, quiver, "show", "vip"); err != nil {
+		return false, err
+	}
+	for _, vip := range found.VIPs {
+		if netip.AddrPortFrom(vip.Address, vip.Port) != asked || !strings.EqualFold(vip.Protocol, protocol) {
+			continue
+		}
+		for _, one := range vip.Backends {
+			if netip.AddrPortFrom(one.Address, one.Port) == pod {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

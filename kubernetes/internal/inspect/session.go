@@ -1,0 +1,67 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// session is what is asked for, beside its ends.
+type session struct {
+	// "tcp", "udp", "sctp", "icmp", ...; empty: that of the only port of a Service.
+	protocol string
+	// Port of the destination; 0: not said.
+	port uint16
+	// As it was written.
+	text string
+}
+
+// Forms that are taken.
+const sessionForms = "take tcp/80, udp/53, sctp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah"
+
+// readSession reads "tcp/80"; to is whom it is for.
+func readSession(text, to string) (session, error) {
+	_, isService := serviceNamed(to)
+	if text == "" && isService {
+		return session{}, nil
+	}
+	if text == "" {
+		return session{}, fmt.Errorf("%s is asked at which port? Say it behind, as tcp/80 (only a Service by its name, svc/web, may do without)", to)
+	}
+	word, number, numbered := strings.Cut(text, "/")
+	found := session{protocol: strings.ToLower(word), text: text}
+	if _, err := strconv.ParseUint(word, 10, 16); err == nil && !numbered {
+		return session{}, fmt.Errorf("PROTOCOL/PORT %q has no protocol: say tcp/%[1]s or udp/%[1]s; %s", text, sessionForms)
+	}
+	var least, most uint64
+	switch {
+	case slices.Contains([]string{"tcp", "udp", "sctp"}, found.protocol):
+		least, most = 1, 1<<16-1
+	case slices.Contains([]string{"icmp", "icmpv6"}, found.protocol):
+		least, most = 0, 1<<8-1
+	case !slices.Contains([]string{"esp", "ah"}, found.protocol) || numbered:
+		return session{}, fmt.Errorf("PROTOCOL/PORT %q: %s", text, sessionForms)
+	}
+	if !numbered {
+		return found, nil
+	}
+	port, err := strconv.ParseUint(number, 10, 16)
+	switch {
+	case err != nil && isService && least == 1 && isPortName(number):
+		// A Service's ports have names.
+		return found, nil
+	case err != nil && !isService && least == 1 && isPortName(number):
+		return session{}, fmt.Errorf("PROTOCOL/PORT %q: %s is no number, and only ports of a Service have names (svc/web:%[2]s); %s", text, number, sessionForms)
+	case err != nil || port < least || port > most:
+		return session{}, fmt.Errorf("PROTOCOL/PORT %q: %s is no number from %d to %d; %s", text, number, least, most, sessionForms)
+	case least == 1:
+		found.port = uint16(port)
+	}
+	return found, nil
+}
+
+// isPortName tells whether a text may be a port's name: it has a letter, as Kubernetes has it.
+func isPortName(text string) bool {
+	return strings.ContainsFunc(text, func(letter rune) bool { return letter >= 'a' && letter <= 'z' })
+}
