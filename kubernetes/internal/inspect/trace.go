@@ -80,6 +80,8 @@ type Traced struct {
 	Ways []Way `json:"packets"`
 	// Nodes that were looked at, the sender's first.
 	Nodes []Seen `json:"nodes"`
+	// Interrupted: whoever has asked ended it before there was enough.
+	Interrupted bool `json:"interrupted"`
 
 	// Whoever packets are for is on these nodes, but not on the sender's.
 	elsewhere bool
@@ -91,17 +93,20 @@ type NothingError struct {
 	From, Node string
 	// Others that the pod sent meanwhile.
 	Others int
-	// Timeout that is over.
+	// Timeout that is over; 0: it was interrupted before.
 	Timeout time.Duration
 }
 
 func (e *NothingError) Error() string {
+	if e.Timeout == 0 {
+		return fmt.Sprintf("pod %s on node %s sent no such packet until now, and %d others", e.From, e.Node, e.Others)
+	}
 	return fmt.Sprintf("pod %s on node %s sent no such packet within %s, and %d others; see that it sends some, and whether they are as --to, --port and --proto say",
 		e.From, e.Node, e.Timeout, e.Others)
 }
 
 // Trace follows packets that a pod sends through the dataplanes of its own node, and of those where they may arrive. quiverd has one trace for all
-// who ask: what others have traced there is forgotten, before and after.
+// who ask: what others have traced there is forgotten, before and after. Where the context ends while it is under way, that is what there is so far.
 func (c *Cluster) Trace(ctx context.Context, order Order) (*Traced, error) {
 	preparing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -160,23 +165,25 @@ func (p *plan) run(ctx context.Context, call caller) (*Traced, error) {
 	if err := p.watch(ctx); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	wanted := min(p.Count, len(p.spots[0].hops()))
+	interrupted := ctx.Err() != nil && wanted < p.Count
 	// What has been sent meanwhile, and may have been seen where it arrives, is known as such.
-	last, cancel := context.WithTimeout(ctx, patience)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := p.spots[0].look(last); err != nil {
 		return nil, fmt.Errorf("node %s: %w", p.spots[0].node, err)
 	}
-	traced, sent := &Traced{elsewhere: p.elsewhere}, p.spots[0].hops()
+	traced, sent := &Traced{Interrupted: interrupted, elsewhere: p.elsewhere}, p.spots[0].hops()
 	for i, spot := range p.spots {
 		hops := spot.hops()
 		matched := len(hops)
 		if i == 0 {
 			if wanted == 0 {
-				return nil, &NothingError{p.From, spot.node, spot.looked, p.Timeout}
+				nothing := &NothingError{p.From, spot.node, spot.looked, p.Timeout}
+				if interrupted {
+					nothing.Timeout = 0
+				}
+				return nil, nothing
 			}
 			hops = hops[:wanted]
 		} else {
@@ -204,9 +211,9 @@ func (p *plan) watch(ctx context.Context) error {
 					stop()
 				}
 			}
-			// That the time was over in the midst of it is no failure.
-			if within.Err() != nil && ctx.Err() == nil {
-				last, cancel := context.WithTimeout(ctx, patience)
+			// That the time was over in the midst of it is no failure, nor that who has asked has enough.
+			if within.Err() != nil {
+				last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 				defer cancel()
 				failures[i] = spot.look(last)
 			}

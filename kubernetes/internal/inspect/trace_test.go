@@ -55,11 +55,17 @@ type nodes struct {
 	shows map[string][]string
 	calls []string
 	fails string
+	// Whoever has asked goes away when this has been said.
+	until  string
+	cancel context.CancelFunc
 }
 
-func (n *nodes) call(_ context.Context, node string, words ...string) ([]byte, error) {
+func (n *nodes) call(ctx context.Context, node string, words ...string) ([]byte, error) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	line := node + ": " + strings.TrimSuffix(strings.Join(words, " "), " --output json")
 	n.calls = append(n.calls, line)
 	switch {
@@ -75,6 +81,9 @@ func (n *nodes) call(_ context.Context, node string, words ...string) ([]byte, e
 	shows := n.shows[node]
 	if len(shows) > 1 {
 		n.shows[node] = shows[1:]
+	}
+	if n.cancel != nil && shows[0] == n.until {
+		n.cancel()
 	}
 	return fmt.Appendf(nil, `{"packets": [%s]}`, shows[0]), nil
 }
@@ -200,6 +209,30 @@ func TestTracesEndWithoutPackets(t *testing.T) {
 	cancel()
 	if _, err := ordered(t, Order{Count: 1, Timeout: time.Hour}).run(ctx, n.call); err == nil {
 		t.Error("it is traced for nobody")
+	}
+}
+
+func TestAnInterruptedTraceShowsWhatThereIs(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n := &nodes{shows: map[string][]string{"n1": {"", sent}, "n2": {arrived}}, until: sent, cancel: cancel}
+	traced, err := ordered(t, Order{Count: 2, Timeout: time.Hour}).run(ctx, n.call)
+	if err != nil || !traced.Interrupted || len(traced.Ways) != 1 || len(traced.Ways[0].Hops) != 2 {
+		t.Fatalf("%v: %+v", err, traced)
+	}
+	if last := n.calls[len(n.calls)-2:]; !slices.Equal(last, []string{"n1: trace clear", "n2: trace clear"}) {
+		t.Errorf("%q", last)
+	}
+	// Of no packet it is said, too.
+	ctx, cancel = context.WithCancel(t.Context())
+	n = &nodes{shows: map[string][]string{"n1": {"", elsewhere}, "n2": {""}}, until: elsewhere, cancel: cancel}
+	_, err = ordered(t, Order{Count: 1, Timeout: time.Hour}).run(ctx, n.call)
+	if err == nil || err.Error() != "pod client on node n1 sent no such packet until now, and 1 others" {
+		t.Errorf("%v", err)
+	}
+	// Who has enough isn't interrupted.
+	n = &nodes{shows: map[string][]string{"n1": {"", sent}, "n2": {arrived}}}
+	if traced, err = ordered(t, Order{Count: 1, Timeout: time.Hour}).run(t.Context(), n.call); err != nil || traced.Interrupted {
+		t.Errorf("%v: %+v", err, traced)
 	}
 }
 
