@@ -125,6 +125,17 @@ def test_explain_says_who_is_behind_a_service_and_what_policies_say(cluster):
         assert [tuple(row[:3]) for row in rows] == want, said.stdout
         assert all(row[3] == "passes" for row in rows) and f"is given the backend {at(of['c'][0], PORT)}" in rows[0][4], said.stdout
 
+        # Where it is asked by its address, it is the same.
+        vip = made["web"]["spec"]["clusterIPs"][0]
+        same = ask(cluster, "explain", "a", vip, "tcp/80")
+        assert "Service default/web, tcp/80 (p80) at its cluster address: is given the backend" in same.stdout, same.stdout
+        told = json.loads(ask(cluster, "explain", "a", vip, "tcp/80", "--output", "json").stdout)
+        assert told["passes"] and told["verdicts"][0]["service"] == "default/web", told
+        assert told["verdicts"][0]["endpoints"] == [{"address": at(of["c"][0], PORT), "node": "n2", "chosen": True}], told
+        for wrong in ("tcp/70000", "tcp/http", "80"):
+            failed = ask(cluster, "explain", "a", vip, wrong, check=False)
+            assert failed.returncode == 2 and f'"{wrong}"' in failed.stderr and not failed.stdout, failed
+
         refused = ask(cluster, "explain", "a", "svc/default/none", check=False)
         assert refused.returncode == 1 and "no endpoint of it is ready" in refused.stdout, refused.stdout + refused.stderr
         stack.enter_context(
@@ -133,6 +144,9 @@ def test_explain_says_who_is_behind_a_service_and_what_policies_say(cluster):
         denied = lambda: ask(cluster, "explain", "a", "svc/web", "tcp/80", check=False)
         eventually(lambda: denied().returncode == 1, lambda: denied().stdout, timeout=60, interval=0.3)
         assert "no rule of NetworkPolicy default/closed" in denied().stdout
+        behind = ask(cluster, "explain", "a", vip, "tcp/80", check=False)
+        assert behind.returncode == 1 and "no rule of NetworkPolicy default/closed" in behind.stdout, behind
+        assert tried(cluster, "a", vip, 80) != "answered"
     nothing_left(cluster, before)
 
 
@@ -165,6 +179,13 @@ def test_explain_knows_hosts_and_those_outside_and_what_it_says_is_so(cluster):
         for node, how in ((n1, "silent"), (n2, "answered")):
             other = n2 if node is n1 else n1
             assert tried(cluster, other, node.addresses[0], port) == how
+        # A node's port that is asked from a pod of the other node, as that node has it.
+        said = ask(cluster, "explain", "b", n2.addresses[0], f"tcp/{port}")
+        assert "default/web, tcp/80 (p80) at its node port: is given the backend" in said.stdout, said.stdout
+        assert fetch(cluster, "b", n2.addresses[0], port) == "c"
+        # What a node itself has at a port isn't known.
+        said = ask(cluster, "explain", "b", n2.addresses[0], "tcp/10250", check=False)
+        assert said.returncode == 1 and [row[3] for row in rows(said)] == ["passes", "unknown"], said.stdout + said.stderr
         # Where nothing is for them it is said.
         said = ask(cluster, "explain", OUTSIDE[0], "svc/inside", check=False)
         assert said.returncode == 1 and "no external address and no node port" in said.stderr, said
@@ -211,7 +232,7 @@ def test_an_interrupted_connectivity_test_takes_its_namespace_away(cluster):
     with Process(*command(cluster, "connectivity-test")) as process:
         eventually(its, process.output, timeout=HANGS, interval=0.1)
         process.signal(signal.SIGINT)
-        assert process.wait() == 1, process.output()
+        assert process.wait() == 130, process.output()
     eventually(lambda: not its(), process.output, timeout=HANGS, interval=0.3)
     nothing_left(cluster, before)
 
@@ -242,6 +263,16 @@ def test_trace_drops_and_pcap_show_packets_of_a_pod(cluster):
             assert process.wait(HANGS) == 0
             assert "cancel" not in process.stderr.read()
         eventually(lambda: not running(), running, timeout=60)
+        # So ends a trace, with what it has seen.
+        with pinging(cluster, "a", of["c"][0]):
+            words = command(cluster, "trace", "a", "--to", "c", "--count", "100", "--timeout", "600s", "--output", "json")
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                seen = lambda: json.loads(n1.run(tool("quiver"), "trace", "show", "--output", "json").stdout).get("packets")
+                eventually(seen, "packets are traced on the node", timeout=60)
+                process.send_signal(signal.SIGINT)
+                out, failures = process.communicate(timeout=HANGS)
+        assert process.returncode == 130 and "interrupted" in failures, failures
+        assert not out or json.loads(out)["interrupted"], out
         # What nobody has is unreachable, and counted.
         cluster.control.exec("a", "ping", "-c", 1, "-W", "1", of["a"][0].rpartition(".")[0] + ".200", check=False)
         drops = ask(cluster, "drops").stdout

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -16,50 +14,61 @@ import (
 // Most packets that are worth to be looked at one by one, and for which is waited.
 const mostTraced = 100
 
-// order reads the flags of `trace`.
-func order(pod string, words []string, told io.Writer) (order inspect.Order, asJSON bool, err error) {
-	flags := flag.NewFlagSet("trace", flag.ContinueOnError)
-	flags.SetOutput(told)
+// traceOrder is what the flags of `trace` say.
+type traceOrder struct {
+	inspect.Order
+	port   uint
+	output *string
+}
+
+// traceFlags are those of `trace`, and where they are read to.
+func traceFlags() (*flag.FlagSet, *traceOrder) {
+	flags, order := flag.NewFlagSet("trace", flag.ContinueOnError), &traceOrder{}
 	flags.StringVar(&order.To, "to", "", "pod, Service (svc/name) or address that they are for (empty: any)")
 	flags.StringVar(&order.Protocol, "proto", "", "tcp, udp, sctp or icmp (empty: any)")
-	port := flags.Uint("port", 0, "port that they are for (0: any)")
+	flags.UintVar(&order.port, "port", 0, "port that they are for (0: any)")
 	flags.IntVar(&order.Count, "count", 5, "packets")
 	flags.DurationVar(&order.Timeout, "timeout", 15*time.Second, "how long to wait for them")
-	output := flags.String("output", "table", "table or json")
-	order.From = pod
-	if err := flags.Parse(words); err != nil {
+	order.output = outputFlag(flags)
+	return flags, order
+}
+
+// order reads the words behind `trace`.
+func order(words []string) (order inspect.Order, asJSON bool, err error) {
+	flags, said := traceFlags()
+	if words, err = parse(flags, words); err != nil {
 		return order, false, err
 	}
 	switch {
-	case flags.NArg() > 0:
-		err = fmt.Errorf("trace: %q is too much: name one pod, then flags", flags.Arg(0))
-	case !slices.Contains([]string{"", "tcp", "udp", "sctp", "icmp"}, order.Protocol):
-		err = fmt.Errorf("trace: --proto %s: take tcp, udp, sctp or icmp", order.Protocol)
-	case *port > 65535:
-		err = fmt.Errorf("trace: --port %d: take 1 to 65535", *port)
-	case order.Count < 1 || order.Count > mostTraced:
-		err = fmt.Errorf("trace: --count %d: take 1 to %d", order.Count, mostTraced)
-	case order.Timeout <= 0:
-		err = fmt.Errorf("trace: --timeout %s: take more than that", order.Timeout)
-	case *output != "table" && *output != "json":
-		err = fmt.Errorf("trace: --output %s: take table or json", *output)
+	case !slices.Contains([]string{"", "tcp", "udp", "sctp", "icmp"}, said.Protocol):
+		err = fmt.Errorf("trace: --proto %s: take tcp, udp, sctp or icmp", said.Protocol)
+	case said.port > 65535:
+		err = fmt.Errorf("trace: --port %d: take 1 to 65535", said.port)
+	case said.Count < 1 || said.Count > mostTraced:
+		err = fmt.Errorf("trace: --count %d: take 1 to %d", said.Count, mostTraced)
+	case said.Timeout <= 0:
+		err = fmt.Errorf("trace: --timeout %s: take more than that", said.Timeout)
+	default:
+		asJSON, err = told("trace", *said.output)
 	}
-	order.Port = uint16(*port)
-	return order, *output == "json", err
+	said.From, said.Port = words[0], uint16(said.port)
+	return said.Order, asJSON, err
 }
 
 // trace follows packets of a pod.
-func trace(ctx context.Context, cluster *inspect.Cluster, pod string, words []string) error {
-	wanted, asJSON, err := order(pod, words, os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
+func trace(words []string) (run, error) {
+	wanted, asJSON, err := order(words)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	traced, err := cluster.Trace(ctx, wanted)
-	if err != nil {
+	return func(ctx context.Context, at place) error {
+		traced, err := at.cluster.Trace(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		if err = inspect.PrintTraced(os.Stdout, traced, asJSON); err == nil && traced.Interrupted {
+			return errInterrupted
+		}
 		return err
-	}
-	return inspect.PrintTraced(os.Stdout, traced, asJSON)
+	}, nil
 }

@@ -20,6 +20,12 @@ type session struct {
 // Forms that are taken.
 const sessionForms = "take tcp/80, udp/53, sctp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah"
 
+// CheckSession says what is wrong with the protocol and port of a session, as Explain is given them.
+func CheckSession(protocol, to string) error {
+	_, err := readSession(protocol, to)
+	return err
+}
+
 // readSession reads "tcp/80"; to is whom it is for.
 func readSession(text, to string) (session, error) {
 	_, isService := serviceNamed(to)

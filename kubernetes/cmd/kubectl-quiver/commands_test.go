@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"quiver/kubernetes/internal/inspect"
+)
+
+// With this in its environment the test is kubectl-quiver itself.
+const itself = "QUIVER_TEST_IS_KUBECTL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(itself) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// without runs it where no cluster is known.
+func without(t *testing.T, words ...string) (out, failures string, status int) {
+	t.Helper()
+	var said, failed bytes.Buffer
+	process := exec.Command(os.Args[0], words...)
+	process.Env = []string{itself + "=1", "HOME=" + t.TempDir()}
+	process.Stdout, process.Stderr = &said, &failed
+	var ended *exec.ExitError
+	if err := process.Run(); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return said.String(), failed.String(), process.ProcessState.ExitCode()
+}
+
+func TestHelpNeedsNoCluster(t *testing.T) {
+	for words, has := range map[string]string{
+		"--help": "kubectl quiver [FLAGS] sysdump FILE", "-h": "kubectl quiver [FLAGS] sysdump FILE", "--namespace q trace --help": "-count int", "trace -h": "how long to wait", "trace client --to web --help": "-proto string",
+		"explain --help": "198.51.100.9 svc/shop/web:http", "pcap --help": "quiver pcap start", "pcap client --help": "quiver pcap start", "connectivity-test --help": "-keep", "status --help": "doesn't forward",
+		"drops --help": "dropped", "sessions --help": "every node", "sysdump --help": ".tar.gz", "on --help": "on n1 trace --help",
+	} {
+		out, failures, status := without(t, strings.Fields(words)...)
+		if status != 0 || failures != "" || !strings.Contains(out, has) || !strings.Contains(out, "-kubeconfig string") {
+			t.Errorf("%s: status %d, %q\n%s", words, status, failures, out)
+		}
+	}
+	// What is asked on a node is asked there.
+	if out, failures, status := without(t, "on", "n1", "trace", "--help"); status != 1 || out != "" || !strings.Contains(failures, "kubectl-quiver: ") {
+		t.Errorf("status %d, %q, %q", status, out, failures)
+	}
+}
+
+func TestWhatCannotBeMeantIsToldInALineWithTheRemedy(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                            "what shall be looked at isn't said; see kubectl quiver --help",
+		"--conext x status":           "there is no flag --conext; see kubectl quiver --help",
+		"look":                        `there is no command "look"; see kubectl quiver --help`,
+		"trace client --potr 80":      "trace: there is no flag --potr; see kubectl quiver trace --help",
+		"trace client --count many":   `trace: invalid value "many" for flag --count: parse error; see kubectl quiver trace --help`,
+		"trace client --count":        "trace: flag needs an argument: --count; see kubectl quiver trace --help",
+		"trace":                       "trace: it takes POD [--to TO] [--proto PROTOCOL] [--port PORT] [--count NUMBER] [--timeout TIME] [--output json]; see kubectl quiver trace --help",
+		"trace a b":                   `trace: "b" is too much; see kubectl quiver trace --help`,
+		"connectivity-test n1":        `connectivity-test: "n1" is too much; see kubectl quiver connectivity-test --help`,
+		"pcap":                        "pcap: it takes POD [WORD...]; see kubectl quiver pcap --help",
+		"status --all":                "status: there is no flag --all; see kubectl quiver status --help",
+		"explain a b tcp/80 -o yaml":  "explain: --output yaml: take table or json; see kubectl quiver explain --help",
+		"explain a 10.96.0.1":         "explain: 10.96.0.1 is asked at which port? Say it behind, as tcp/80 (only a Service by its name, svc/web, may do without); see kubectl quiver explain --help",
+		"explain --output json a b 1": `explain: PROTOCOL/PORT "1" has no protocol: say tcp/1 or udp/1; take tcp/80, udp/53, sctp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah; see kubectl quiver explain --help`,
+	} {
+		out, failures, status := without(t, strings.Fields(words)...)
+		if status != misuse || out != "" || failures != "kubectl-quiver: "+want+"\n" {
+			t.Errorf("%s: status %d, %q\n%s", words, status, out, failures)
+		}
+	}
+}
+
+func TestWhoIsInterruptedEndsSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range []error{errInterrupted, &inspect.NothingError{From: "client", Node: "n1"}, context.Canceled} {
+		if got := status(ctx, err); got != interrupted {
+			t.Errorf("%v: exit status %d", err, got)
+		}
+	}
+	// What is told already, or is a command line, is what it was.
+	for err, want := range map[error]int{errUnwell: 1, usageError("x"): misuse, nil: 0} {
+		if got := status(ctx, err); got != want {
+			t.Errorf("%v: exit status %d, not %d", err, got, want)
+		}
+	}
+	if got := status(t.Context(), errors.New("no route")); got != 1 {
+		t.Errorf("exit status %d", got)
+	}
+}
