@@ -10,7 +10,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"quiver/kubernetes/internal/address"
 	"quiver/kubernetes/internal/dataplane"
 )
 
@@ -36,19 +35,6 @@ func (e end) of(v4 bool) netip.Addr {
 
 func within(ranges []netip.Prefix, one netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(prefix netip.Prefix) bool { return prefix.Contains(one) })
-}
-
-// source is the address by which pods of other nodes see who asks a Service on this one: the highest of its range, as long as no pod has that.
-func (n Node) source(v4 bool) netip.Addr {
-	for _, prefix := range n.Ranges {
-		if prefix.Addr().Is4() != v4 {
-			continue
-		}
-		if pool, err := address.NewPool(prefix, netip.Addr{}); err == nil {
-			return pool.Reserve(func(netip.Addr) bool { return false })
-		}
-	}
-	return netip.Addr{}
 }
 
 // atPortOf explains a session to a Service's port of a node.

@@ -112,7 +112,11 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 			break
 		}
 		to := end{addresses: []netip.Addr{taker.Addr()}, node: b.nodeOf(taker.Addr())}
-		some, err := b.policies(end{addresses: []netip.Addr{from}, node: node}, to, b.seen(said, node, from, taker), taker, protocol, ask)
+		seen, err := b.seen(said, vip, node, from, taker, ask.of(node))
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", node, err)
+		}
+		some, err := b.policies(end{addresses: []netip.Addr{from}, node: node}, to, seen, taker, protocol, ask)
 		if err != nil {
 			return nil, err
 		}
@@ -127,23 +131,42 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 }
 
 // seen is by which address a backend sees who asks.
-func (b behind) seen(said met, node string, from netip.Addr, backend netip.AddrPort) netip.Addr {
+func (b behind) seen(said met, vip, node string, from netip.Addr, backend netip.AddrPort, quiver func(words ...string) ([]byte, error)) (netip.Addr, error) {
 	its, given := b.nodeOf(backend.Addr()), b.nodeOf(said.To)
 	switch {
 	case backend.Addr() == said.To:
-		return said.Source
+		return said.Source, nil
 	case its == node:
-		return from
+		return from, nil
 	case given != node:
-		return said.Source
+		return said.Source, nil
 	}
-	// Answers to others than pods of the node come back only to an address of its range.
 	for _, one := range b.nodes {
-		if one.Name == node && !within(one.Ranges, from) {
-			return one.source(from.Is4())
+		if one.Name == node && within(one.Ranges, from) {
+			return from, nil
 		}
 	}
-	return from
+	// Answers to others than pods of the node come back only to an address of its range.
+	var found struct {
+		Objects []struct {
+			Object struct {
+				Vip struct {
+					Address netip.Addr
+					Source  netip.Addr `json:"source_nat_address"`
+				}
+			}
+		}
+	}
+	if err := read(&found, quiver, "get", "vip", vip); err != nil {
+		return from, err
+	}
+	for _, entry := range found.Objects {
+		if source := entry.Object.Vip.Source; source.IsValid() {
+			return source, nil
+		}
+		return entry.Object.Vip.Address, nil
+	}
+	return from, nil
 }
 
 // vip is the step at which a VIP was met: its name, and what came of it.
