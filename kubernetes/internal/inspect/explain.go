@@ -28,7 +28,8 @@ type end struct {
 // Service, "svc/name" or "svc/namespace/name", with a port of it behind a colon, by number or name: then the protocol may be empty, and the
 // sender be a host or somebody outside of the cluster. So it may where a Service, or a pod by a port of its node, answers at an address.
 func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	// (A Service may have many endpoints, which are asked about one by one.)
+	ctx, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
 	if _, is := serviceNamed(from); is {
 		return nil, fmt.Errorf("%s is a Service, which begins no session: name a pod behind it", from)

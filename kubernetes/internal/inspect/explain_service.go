@@ -160,13 +160,14 @@ func (b behind) seen(said met, vip, node string, from netip.Addr, backend netip.
 	if err := read(&found, quiver, "get", "vip", vip); err != nil {
 		return from, err
 	}
-	for _, entry := range found.Objects {
-		if source := entry.Object.Vip.Source; source.IsValid() {
-			return source, nil
-		}
-		return entry.Object.Vip.Address, nil
+	if len(found.Objects) == 0 {
+		return from, nil
 	}
-	return from, nil
+	made := found.Objects[0].Object.Vip
+	if made.Source.IsValid() {
+		return made.Source, nil
+	}
+	return made.Address, nil
 }
 
 // vip is the step at which a VIP was met: its name, and what came of it.

@@ -232,6 +232,30 @@ func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
 	}
 }
 
+func TestOfVeryManyEndpointsItIsSaidThatNotAllAreAskedAbout(t *testing.T) {
+	var backends []string
+	for i := range mostAsked + 3 {
+		backends = append(backends, fmt.Sprintf(`{"address":"10.0.1.%d","port":8080,"state":"active"}`, 7+i))
+	}
+	b := web("10.96.0.1")
+	all, err := b.explain(end{addresses("10.0.0.5"), "n1"}, "tcp/80", nil, func(_ string, words ...string) ([]byte, error) {
+		switch strings.Join(words[:2], " ") {
+		case "show vip":
+			return fmt.Appendf(nil, `{"vips":[{"backends":[%s]}]}`, strings.Join(backends, ",")), nil
+		case "show acl":
+			return []byte(said["n1"]), nil
+		}
+		return []byte(toBackend), nil
+	})
+	last := Verdict{}
+	if len(all) > 0 {
+		last = all[len(all)-1]
+	}
+	if err != nil || last.word() != "unknown" || !strings.Contains(last.Because, "3 more of its endpoints may be given") || len(all[0].Endpoints) != mostAsked+3 {
+		t.Errorf("%v, %+v", err, last)
+	}
+}
+
 // Backends of one VIP may be for those inside alone, or for those outside.
 func TestOnlyBackendsThatAClientMayGetAreCounted(t *testing.T) {
 	vips := func(clients ...string) func(...string) ([]byte, error) {
