@@ -8,7 +8,7 @@ import time
 
 import pytest
 from lab import eventually
-from lab.process import tool
+from lab.process import Process, tool
 
 
 def loopback(name, network):
@@ -218,6 +218,24 @@ def test_what_is_not_there_is_not_shown(daemon):
 def test_an_unreachable_daemon_is_named(lab, daemon):
     done = daemon.cli("--socket", "/tmp/there-is-no-quiverd.sock", "show", "version", check=False)
     assert done.returncode in (2, 3) and done.stderr, done.stderr
+
+
+def test_a_daemon_that_hangs_is_named(own_daemon):
+    """Also where it hangs while something is watched."""
+    daemon = own_daemon().start()
+    with Process(tool("quiver"), "--socket", daemon.socket, "show", "version", "--watch", "-o", "json") as watch:
+        eventually(lambda: "generation" in watch.output(), watch.output)
+        daemon.process.signal(signal.SIGSTOP)
+        try:
+            done = daemon.cli("show", "version", check=False)
+            assert watch.wait() == 3, watch.output()
+        finally:
+            daemon.process.signal(signal.SIGCONT)
+        said = f"quiver: show version: quiverd at {daemon.socket} doesn't answer (within 5 s): it hangs"
+        assert said in watch.output(), watch.output()
+    assert done.returncode == 3 and not done.stdout and done.stderr.startswith(said), done
+    assert "systemctl restart quiverd" in done.stderr, done
+    assert daemon.show("version")["version"], "it goes on as if nothing had been"
 
 
 def test_a_hundred_thousand_routes_while_packets_flow(lab, daemon):

@@ -1,6 +1,9 @@
 //! Connecting to a running quiverd.
 
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message as _;
@@ -25,6 +28,8 @@ pub struct ConnectError {
     pub socket: PathBuf,
     /// What the system said.
     pub reason: String,
+    /// The same, for programs; none if it wasn't the system.
+    pub kind: Option<io::ErrorKind>,
 }
 
 /// Connects to the unix socket `socket`.
@@ -32,16 +37,61 @@ pub struct ConnectError {
 /// # Errors
 /// [`ConnectError`] if nobody listens there or access is denied.
 pub async fn connect(socket: impl AsRef<Path>) -> Result<QuiverClient<Channel>, ConnectError> {
-    let socket = socket.as_ref().to_path_buf();
+    connect_to(socket.as_ref(), endpoint()).await
+}
+
+/// Connects to the unix socket `socket`; a quiverd that hangs ends all calls, after `patience`, with an error of which
+/// [`is_silence`] is true. One that works on a call may take as long as it likes.
+///
+/// It is asked all the time whether it is there (HTTP/2's PING), so something has to drive the connection all the time: a runtime
+/// with a thread besides the one that waits for answers and may block elsewhere.
+///
+/// # Errors
+/// [`ConnectError`] if nobody listens there or access is denied.
+pub async fn connect_with_keepalive(
+    socket: impl AsRef<Path>,
+    patience: Duration,
+) -> Result<QuiverClient<Channel>, ConnectError> {
+    let interval = patience / 5;
+    let endpoint = endpoint()
+        .http2_keep_alive_interval(interval)
+        .keep_alive_timeout(patience - interval)
+        // Else the first call would have to be under way when the connection is driven for the first time.
+        .keep_alive_while_idle(true);
+    connect_to(socket.as_ref(), endpoint).await
+}
+
+/// Whether a call has ended since quiverd doesn't answer ([`connect_with_keepalive`]).
+pub fn is_silence(status: &Status) -> bool {
+    let mut source = Error::source(status);
+    while let Some(error) = source {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout) {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// tonic wants a URI; a unix socket has none, so this one is never looked up.
+fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://quiverd.local")
+}
+
+async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<QuiverClient<Channel>, ConnectError> {
+    let socket = socket.to_path_buf();
     let path = socket.clone();
-    // tonic wants a URI; a unix socket has none, so this one is never looked up.
-    let channel = Endpoint::from_static("http://quiverd.local")
+    let channel = endpoint
         .connect_with_connector(service_fn(move |_: Uri| {
             let path = path.clone();
             async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
         }))
         .await
-        .map_err(|error| ConnectError { socket, reason: innermost(&error) })?;
+        .map_err(|error| {
+            let innermost = innermost(&error);
+            let kind = innermost.downcast_ref::<io::Error>().map(io::Error::kind);
+            ConnectError { socket, reason: innermost.to_string(), kind }
+        })?;
     Ok(QuiverClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE))
@@ -121,13 +171,13 @@ impl Parts {
     }
 }
 
-/// The text of the error at the bottom of the chain: the one that says what happened.
-fn innermost(error: &dyn std::error::Error) -> String {
+/// The error at the bottom of the chain: the one that says what happened.
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut current = error;
     while let Some(source) = current.source() {
         current = source;
     }
-    current.to_string()
+    current
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What a command needs around it: the socket, the terminal.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use api::v1::quiver_client::QuiverClient;
 use tonic::transport::Channel;
@@ -13,6 +13,9 @@ use crate::render::Paint;
 
 /// A connection to quiverd.
 pub(crate) type Client = QuiverClient<Channel>;
+
+/// How long quiverd may say nothing at all, not even that it is there.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Surroundings of a command.
 #[derive(Debug)]
@@ -41,10 +44,11 @@ impl Context {
     /// # Errors
     /// [`Error::Unreachable`] with what to do about it.
     pub(crate) async fn connect(&self) -> Result<Client, Error> {
-        api::client::connect(&self.socket).await.map_err(|error| {
-            // Asked once more the plain way: only this tells kinds of failure apart.
-            let kind = UnixStream::connect(&self.socket).err().map(|error| error.kind());
-            Error::Unreachable { socket: error.socket, reason: error.reason, remedy: remedy(kind) }
+        let connected = api::client::connect_with_keepalive(&self.socket, PATIENCE).await;
+        connected.map_err(|error| Error::Unreachable {
+            remedy: remedy(error.kind),
+            socket: error.socket,
+            reason: error.reason,
         })
     }
 
@@ -71,8 +75,10 @@ fn remedy(kind: Option<ErrorKind>) -> &'static str {
             "is it running? (systemctl start quiverd); does it listen elsewhere? (--socket or QUIVER_SOCKET)"
         }
         Some(ErrorKind::ConnectionRefused) => "it has ended; start it again (systemctl start quiverd)",
+        // Those who wait to be accepted are as many as may.
+        Some(ErrorKind::WouldBlock) => "it hangs; restart it (systemctl restart quiverd)",
         Some(_) => "is it running? (systemctl start quiverd)",
-        // It accepts connections but doesn't speak gRPC, or came up in between.
+        // It accepts connections but doesn't speak gRPC.
         None => "something else may listen there, or quiverd is just starting: try again",
     }
 }

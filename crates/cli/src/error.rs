@@ -1,12 +1,13 @@
 //! What can go wrong, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::v1::ApplyResponse;
 use tonic::{Code, Status};
 
 use crate::config::InputError;
+use crate::context::PATIENCE;
 use crate::exit::Exit;
 
 /// A command could not be done.
@@ -21,6 +22,19 @@ pub enum Error {
         reason: String,
         /// What to do.
         remedy: &'static str,
+    },
+    /// Somebody listens on the socket, and says nothing.
+    #[error(
+        "{doing}: quiverd at {socket} doesn't answer (within {patience} s): it hangs, or isn't let run; look at its log \
+         (journalctl -u quiverd), and restart it (systemctl restart quiverd)",
+        socket = .socket.display(),
+        patience = PATIENCE.as_secs()
+    )]
+    Silent {
+        /// The command.
+        doing: String,
+        /// Where it was asked.
+        socket: PathBuf,
     },
     /// quiverd answered with an error.
     #[error("{doing}: {}", explain(.status))]
@@ -79,10 +93,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Tells silence of quiverd from its answers, and where it was asked.
+    pub(crate) fn asked_at(self, socket: &Path) -> Self {
+        match self {
+            Self::Daemon { doing, status } if api::client::is_silence(&status) => {
+                Self::Silent { doing, socket: socket.to_owned() }
+            }
+            other => other,
+        }
+    }
+
     /// The exit status that tells scripts what happened.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Unreachable { .. } | Self::Ended { .. } => Exit::Unreachable,
+            Self::Unreachable { .. } | Self::Silent { .. } | Self::Ended { .. } => Exit::Unreachable,
             Self::Daemon { status, .. } if is_broken(status) => Exit::Unreachable,
             Self::Daemon { status, .. } => match status.code() {
                 Code::NotFound => Exit::NotFound,

@@ -52,7 +52,7 @@ impl Exit {
             Self::Done => "done; diff: no difference; doctor: no check failed",
             Self::Differs => "diff: there are differences; doctor: a check failed",
             Self::Usage => "the command line is wrong",
-            Self::Unreachable => "quiverd can't be reached",
+            Self::Unreachable => "quiverd can't be reached, or doesn't answer",
             Self::NotFound => "there is no object of that name",
             Self::Refused => "quiverd refused an object, so nothing of the batch is in force",
             Self::Conflict => "the generation isn't the expected one: somebody else changed the state",
@@ -86,6 +86,6 @@ mod tests {
     fn numbers_are_stable_and_dense() {
         let codes = Exit::ALL.map(Exit::code);
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(Exit::help().contains("\n  3  quiverd can't be reached\n"));
+        assert!(Exit::help().contains("\n  3  quiverd can't be reached, or doesn't answer\n"));
     }
 }

@@ -31,11 +31,14 @@ fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Completion(args) => reference::completion(&context, &args),
         Command::Man(args) => reference::man(&args),
         Command::Reference(args) => reference::reference(&context, &args),
-        command => tokio::runtime::Builder::new_current_thread()
+        // One thread for the connection: quiverd is asked whether it is there also while this one waits for who reads the output.
+        command => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
             .enable_all()
             .build()
             .map_err(Error::Output)?
-            .block_on(talk(&context, command)),
+            .block_on(talk(&context, command))
+            .map_err(|error| error.asked_at(&context.socket)),
     }
 }
 

@@ -210,6 +210,10 @@ pub fn session_events(request: &SessionEventsRequest) -> Vec<SessionEventsRespon
         session: Some(session.clone()),
         ..SessionEvent::default()
     };
+    if session.tenant == "many" {
+        let events = vec![event(SessionEventKind::Ended, SessionEnd::Finished); 100];
+        return vec![SessionEventsResponse { events, missed: 0 }; super::MANY_EVENTS / 100];
+    }
     let mut parts = vec![SessionEventsResponse {
         events: vec![event(SessionEventKind::Ended, SessionEnd::Finished)],
         missed: 0,

@@ -7,6 +7,7 @@ mod service;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use api::v1::ApplyRequest;
 use api::v1::quiver_server::QuiverServer;
@@ -15,6 +16,12 @@ use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 
 use service::Recorded;
+
+/// Longer than `quiver` waits for a quiverd that says nothing.
+pub const SLOW: Duration = Duration::from_secs(7);
+
+/// Sessions of the tenant "many" that have ended: more than pipes and sockets hold.
+pub const MANY_EVENTS: usize = 30_000;
 
 /// A server and the folder its socket is in. It ends with the test.
 pub struct Server {

@@ -48,6 +48,9 @@ impl Quiver for Recorded {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let request = request.into_inner();
         self.keep(&request);
+        if request.upserts.iter().flat_map(Config::object_refs).any(|object| object.name == "slow") {
+            tokio::time::sleep(super::SLOW).await;
+        }
         answers::apply(&request).map(Response::new)
     }
 
