@@ -56,6 +56,7 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     };
     let mut fields = Fields::default();
     fields.add("socket", format!("{} id {}, {}, {}", memif.socket, memif.id, role.word(), mode.word()));
+    fields.add("ring size", ring_size(role, memif.max_ring_size));
     if memif.connected {
         fields.add("peer", format!("{:?} interface {:?}", memif.peer_name, memif.peer_interface));
         fields.add("process", process(&peer(memif)));
@@ -86,6 +87,15 @@ fn block(memif: &MemifState, paint: Paint) -> String {
         }
     }
     text
+}
+
+/// "at most 16384 offered"; empty where quiverd doesn't say.
+fn ring_size(role: MemifRole, descriptors: u32) -> String {
+    match (descriptors, role) {
+        (0, _) => String::new(),
+        (_, MemifRole::Client) => format!("{descriptors} asked for"),
+        _ => format!("at most {descriptors} offered"),
+    }
 }
 
 /// A region whose file is held.
@@ -244,6 +254,7 @@ mod tests {
             last_refused: away(MemifProcess { name: "cat".into(), ..process(4713, Some(1000)) }, "mode"),
             mapped_bytes: 4 << 20,
             queues: vec![ring(true, 7), ring(false, 0)],
+            max_ring_size: 16384,
             connects: 4,
             disconnects: 3,
             last_disconnect: "peer closed: \"done\"".into(),
@@ -255,6 +266,7 @@ mod tests {
             socket: "/run/quiver/b.sock".into(),
             role: MemifRole::Client.into(),
             mode: MemifMode::Ip.into(),
+            max_ring_size: 512,
             handshake: Some(MemifHandshake {
                 peer: Some(process(4714, Some(0))),
                 count: 1,
@@ -288,6 +300,7 @@ mod tests {
             Memifs { interface: None }.table(&answer, None, Paint::new(false)),
             "pod-a: connected\n\
              \x20 socket       @pod-a id 3, server, ethernet\n\
+             \x20 ring size    at most 16384 offered\n\
              \x20 peer         \"testpmd\" interface \"net_memif0\"\n\
              \x20 process      4711 \"dpdk-testpmd\", uid 1000, gid 100\n\
              \x20 memory       4 MiB of the peer mapped\n\
@@ -301,6 +314,7 @@ mod tests {
              \n\
              pod-b: not connected\n\
              \x20 socket       /run/quiver/b.sock id 0, client, ip\n\
+             \x20 ring size    512 asked for\n\
              \x20 connections  0 made, 0 ended\n\
              \x20 handshake    process 4714, uid 0, gid 100, since 22:13:23 UTC\n\
              \x20 held         the file of a region of process 4712 since 22:13:20 UTC, the file of a region of a process that isn't known since 22:13:21 UTC\n\
