@@ -1,5 +1,6 @@
 """A node: quiverd, quiver-agent, and a runtime that calls quiver-cni as a kubelet's would."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -7,6 +8,7 @@ import pathlib
 import re
 import signal
 import socket
+import threading
 
 from lab import Daemon, Pod
 from lab.process import HANGS, Process, eventually, run, tool
@@ -164,6 +166,19 @@ def echo(pod, address, port, payload=b"ping"):
             return asker.recv(65536)
         except ConnectionRefusedError:
             return None
+
+
+@contextlib.contextmanager
+def serving(serve):
+    """Runs `serve(ends)` beside what is inside; at the end the event `ends` is set, which it has to heed, and it is waited for."""
+    ends = threading.Event()
+    thread = threading.Thread(target=serve, args=(ends,))
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 def ask(host, path):

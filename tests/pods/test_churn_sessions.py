@@ -6,12 +6,11 @@ import re
 import selectors
 import socket
 import tempfile
-import threading
 
 import pytest
 from api_server import APIServer
 from lab.process import eventually
-from node import RANGES, Node, addresses, ask
+from node import RANGES, Node, addresses, ask, serving
 from test_churn import AGENT_KIB, HANDS, HEAP_KIB, WARM, WAVE, WAVES, Process, heap
 
 TENANT = "pod:everybody"
@@ -52,9 +51,8 @@ def everything_comes_back(pod):
         datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     datagrams.bind(("::", PORT))
-    ends = threading.Event()
 
-    def serve():
+    def serve(ends):
         with selectors.DefaultSelector() as ready:
             for one in (listener, datagrams):
                 ready.register(one, selectors.EVENT_READ)
@@ -77,13 +75,8 @@ def everything_comes_back(pod):
             for key in list(ready.get_map().values()):
                 key.fileobj.close()
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
+    with serving(serve):
         yield
-    finally:
-        ends.set()
-        thread.join()
 
 
 def speaks(pod, neighbour):

@@ -5,12 +5,12 @@ import ipaddress
 import json
 import signal
 import socket
-import threading
 
 import pytest
+from application import ethernet_application, ip_application
 from lab.laboratory import iperf
 from lab.process import HANGS, Process, eventually, tool
-from node import RANGES, addresses, echo
+from node import RANGES, addresses, echo, serving
 
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
 SOURCES = "cni.projectcalico.org/allowedSourcePrefixes"
@@ -275,47 +275,14 @@ def kernel_echo(pod, address, port, answer):
         server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     server.settimeout(0.1)
     server.bind((address, port))
-    ends = threading.Event()
 
-    def serve():
+    def serve(ends):
         while not ends.is_set():
             with contextlib.suppress(TimeoutError):
                 _, asker = server.recvfrom(65536)
                 server.sendto(answer, asker)
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        thread.join()
-        server.close()
-
-
-@contextlib.contextmanager
-def ip_application(daemon, pod, own):
-    """A second quiverd, behind a memif of IP packets."""
-    daemon.start().apply(f"""
-[[interface]]
-name = "app"
-addresses = ["{own[0]}/32", "{own[1]}/128"]
-memif = {{ socket = "@vpp/memif-eth0", netns = "{pod.name}", role = "client", mode = "ip" }}
-[[route]]
-prefix = "0.0.0.0/0"
-next_hops = [{{ interface = "app" }}]
-[[route]]
-prefix = "::/0"
-next_hops = [{{ interface = "app" }}]
-""")
-    yield
-    daemon.stop()
-
-
-@contextlib.contextmanager
-def ethernet_application(_daemon, pod, _own):
-    """The Go library's example, started inside of the pod as its user would."""
-    with pod.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
+    with server, serving(serve):
         yield
 
 

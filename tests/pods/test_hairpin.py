@@ -1,9 +1,9 @@
 """A pod whose memif application asks a Service of its own, and is chosen itself."""
 
-import contextlib
 import socket
 
 import pytest
+from application import ip_application
 from lab.process import eventually
 from node import addresses
 
@@ -12,32 +12,20 @@ VIP = "10.96.0.1", "fd96::1"
 ASKED, LISTENS = 5555, 4444
 
 
-@contextlib.contextmanager
-def application(daemon, pod, inside, own):
-    """Another quiverd behind the pod's memif, and behind that a kernel with the pod's addresses: real sockets ask and answer there."""
-    daemon.start().apply(f"""
-[[interface]]
-name = "app"
-memif = {{ socket = "@vpp/memif-eth0", netns = "{pod.name}", role = "client", mode = "ip" }}
+def kernel(inside, own):
+    """What is behind the application: a kernel with the pod's addresses. Real sockets ask and answer there."""
+    return f"""
 [[interface]]
 name = "sockets"
 addresses = ["10.88.0.1/24", "fd88::1/64"]
 tap = {{ netns = "{inside.name}", host_name = "eth0", mode = "tun", host_addresses = ["{own[0]}/32", "{own[1]}/128"], host_routes = [{{ prefix = "0.0.0.0/0" }}, {{ prefix = "::/0" }}] }}
-[[route]]
-prefix = "0.0.0.0/0"
-next_hops = [{{ interface = "app" }}]
-[[route]]
-prefix = "::/0"
-next_hops = [{{ interface = "app" }}]
 [[route]]
 prefix = "{own[0]}/32"
 next_hops = [{{ interface = "sockets" }}]
 [[route]]
 prefix = "{own[1]}/128"
 next_hops = [{{ interface = "sockets" }}]
-""")  # noqa: E501 (an inline table has one line)
-    yield
-    daemon.stop()
+"""  # noqa: E501 (an inline table has one line)
 
 
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
@@ -57,7 +45,7 @@ def test_a_memif_s_application_is_its_own_service_s_backend(node, client_daemon,
         )
     )
     kind = socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM
-    with application(client_daemon, pod, inside, own):
+    with ip_application(client_daemon, pod, behind=kernel(inside, own)):
         eventually(lambda: node.daemon.memif(memif).get("connected"), "the application connects")
         for address, vip in zip(own, VIP, strict=True):
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
