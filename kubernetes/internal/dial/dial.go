@@ -47,17 +47,17 @@ func (o *other) dial(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 func (o *other) unary(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	time_ := left(ctx)
-	return o.failed(ctx, time_, invoke(ctx, method, request, reply, connection, options...))
+	limit := left(ctx)
+	return o.failed(ctx, limit, invoke(ctx, method, request, reply, connection, options...))
 }
 
 func (o *other) stream(ctx context.Context, of *grpc.StreamDesc, connection *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	time_ := left(ctx)
+	limit := left(ctx)
 	begun, err := begin(ctx, of, connection, method, options...)
 	if err != nil {
-		return nil, o.failed(ctx, time_, err)
+		return nil, o.failed(ctx, limit, err)
 	}
-	return &stream{begun, o, time_}, nil
+	return &stream{begun, o, limit}, nil
 }
 
 // left is how long a context lasts from now on; 0: without end.
@@ -72,9 +72,9 @@ func left(ctx context.Context) time.Duration {
 type stream struct {
 	grpc.ClientStream
 	from  *other
-	time_ time.Duration
+	limit time.Duration
 }
 
 func (s *stream) RecvMsg(message any) error {
-	return s.from.failed(s.Context(), s.time_, s.ClientStream.RecvMsg(message))
+	return s.from.failed(s.Context(), s.limit, s.ClientStream.RecvMsg(message))
 }

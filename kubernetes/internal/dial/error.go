@@ -31,19 +31,19 @@ func (e *Error) Error() string { return e.Program + " at " + e.Socket + e.Reason
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 // failed puts an error of a call into words, for which there was this much time (0: any).
-func (o *other) failed(ctx context.Context, time_ time.Duration, err error) error {
+func (o *other) failed(ctx context.Context, limit time.Duration, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	failure := status.Convert(err)
-	return &Error{o.program, o.socket, o.reason(ctx, time_, failure), failure}
+	return &Error{o.program, o.socket, o.reason(ctx, limit, failure), failure}
 }
 
-func (o *other) reason(ctx context.Context, time_ time.Duration, failure *status.Status) string {
+func (o *other) reason(ctx context.Context, limit time.Duration, failure *status.Status) string {
 	switch code := failure.Code(); {
-	case code == codes.DeadlineExceeded && time_ > 0:
-		return fmt.Sprintf(" doesn't answer within %s%s", rounded(time_), o.nobody())
-	case code == codes.DeadlineExceeded && time_ < 0:
+	case code == codes.DeadlineExceeded && limit > 0:
+		return fmt.Sprintf(" doesn't answer within %s%s", rounded(limit), o.nobody())
+	case code == codes.DeadlineExceeded && limit < 0:
 		return " wasn't asked: the time for it was over"
 	case code == codes.DeadlineExceeded, code == codes.Unavailable && strings.HasPrefix(failure.Message(), unconnected):
 		return " doesn't answer" + o.nobody()
@@ -73,9 +73,9 @@ func (o *other) nobody() string {
 }
 
 // rounded is a time as somebody would say it.
-func rounded(time_ time.Duration) time.Duration {
-	if time_ < time.Second {
-		return max(time_.Round(10*time.Millisecond), time.Millisecond)
+func rounded(limit time.Duration) time.Duration {
+	if limit < time.Second {
+		return max(limit.Round(10*time.Millisecond), time.Millisecond)
 	}
-	return time_.Round(100 * time.Millisecond)
+	return limit.Round(100 * time.Millisecond)
 }
