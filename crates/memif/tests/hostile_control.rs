@@ -15,7 +15,7 @@ use common::{connect, exchange, settle, small_queues};
 use lingering::{close, lingering};
 use memif::control::{AddRegion, AddRing, Init, Message, RING_S2M, VERSION};
 use memif::region::RegionError;
-use memif::ring::{RingError, RingView};
+use memif::ring::{RingError, RingSize, RingView};
 use memif::{
     Address, Client, ClientConfig, ClientTiming, Listener, ListenerSettings, Mode, Reason, ServerConfig,
     ServerEvent,
@@ -261,6 +261,34 @@ fn hostile_rings() {
     let at = |offset| [init(), region(), ring(|r| r.offset = offset), connect_message()];
     assert_eq!(server.reason_for(&at(8)), RingError::Misaligned(8).into());
     assert_eq!(server.reason_for(&at(last)), RingError::Cookie(0).into());
+    server.still_serves();
+}
+
+/// HELLO comes before it is known whose client it is, so it says the most that any interface of the socket takes.
+#[test]
+fn rings_that_only_another_interface_takes() {
+    let mut server = Server::new("other");
+    let large = ServerConfig { max_ring_size: RingSize::from_descriptors(1024).unwrap(), ..self::server() };
+    server.listener.register(1, large).unwrap();
+    let raw = Raw::connect(&server.name);
+    server.process();
+    let heard = raw.hear();
+    assert!(matches!(&heard[..], [Message::Hello(hello)] if hello.max_log2_ring_size == 10), "{heard:?}");
+    drop(raw);
+    server.process();
+
+    let of = |id, log2| {
+        let Message::Init(init) = init() else { panic!("not INIT") };
+        [Message::Init(Init { id, ..init }), region(), ring(|r| r.log2_ring_size = log2)]
+    };
+    for (id, log2, max) in [(0, 10, 6), (0, 7, 6), (1, 11, 10)] {
+        assert_eq!(server.reason_for(&of(id, log2)), Reason::RingSize { log2, max }, "interface {id}");
+    }
+    let raw = Raw::connect(&server.name);
+    of(1, 10).iter().chain([&connect_message()]).for_each(|message| raw.say(message));
+    let events = server.process();
+    assert!(matches!(&events[..], [ServerEvent::Connected(_)]), "{events:?}");
+    drop((raw, events));
     server.still_serves();
 }
 
