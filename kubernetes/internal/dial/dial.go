@@ -19,7 +19,8 @@ var quick = grpc.ConnectParams{
 	MinConnectTimeout: 2 * time.Second,
 }
 
-// Unix prepares to talk to whoever listens, or will listen, at a unix socket: a program of that name. What fails is an *Error.
+// Unix prepares to talk to whoever listens, or will listen, at a unix socket: a program of that name. Calls, and what is received
+// of streams, fail with an *Error.
 func Unix(program, socket string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	other := &other{program: program, socket: socket}
 	all := append([]grpc.DialOption{
@@ -39,11 +40,12 @@ type other struct {
 func (o *other) dial(ctx context.Context, _ string) (net.Conn, error) {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "unix", o.socket)
-	o.unreached.Store(nil)
 	if err != nil {
 		o.unreached.Store(&err)
+		return nil, err
 	}
-	return connection, err
+	o.unreached.Store(nil)
+	return connection, nil
 }
 
 func (o *other) unary(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
@@ -57,7 +59,7 @@ func (o *other) stream(ctx context.Context, of *grpc.StreamDesc, connection *grp
 	if err != nil {
 		return nil, o.failed(ctx, limit, err)
 	}
-	return &stream{begun, o, limit}, nil
+	return &stream{begun, o, ctx, limit}, nil
 }
 
 // left is how long a context lasts from now on; 0: without end.
@@ -71,10 +73,12 @@ func left(ctx context.Context) time.Duration {
 // stream of answers.
 type stream struct {
 	grpc.ClientStream
-	from  *other
+	from *other
+	// Of who asked. That of the stream itself is over as soon as the stream is, and whoever looks at it has gRPC try nothing once more.
+	ctx   context.Context
 	limit time.Duration
 }
 
 func (s *stream) RecvMsg(message any) error {
-	return s.from.failed(s.Context(), s.limit, s.ClientStream.RecvMsg(message))
+	return s.from.failed(s.ctx, s.limit, s.ClientStream.RecvMsg(message))
 }

@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,9 +9,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -51,6 +55,15 @@ func (broken) Get(_ *quiver.GetRequest, answers grpc.ServerStreamingServer[quive
 		return err
 	}
 	return status.Error(codes.ResourceExhausted, "no memory")
+}
+
+// What somebody else doesn't answer in time, or has given up, is no word of our own time.
+func (broken) Runtime(context.Context, *quiver.RuntimeRequest) (*quiver.RuntimeResponse, error) {
+	return nil, status.Error(codes.DeadlineExceeded, "the workers don't answer")
+}
+
+func (broken) Capture(*quiver.CaptureRequest, grpc.ServerStreamingServer[quiver.CaptureResponse]) error {
+	return status.Error(codes.Canceled, "another capture was begun")
 }
 
 func serve(t *testing.T) (socket string) {
@@ -135,5 +148,85 @@ func TestWhatTheOtherSaysIsKept(t *testing.T) {
 	judge(t, err, socket, codes.ResourceExhausted, "quiverd at @: no memory")
 	if errors.Is(err, io.EOF) {
 		t.Error("taken for the end")
+	}
+}
+
+// What its workers are late with, or it has given up itself, isn't our own time or will, though a stream's context is over when it ends.
+func TestReasonsOfTheOtherAreNotTakenForOurs(t *testing.T) {
+	socket := serve(t)
+	client := quiver.NewQuiverClient(connected(t, "quiverd", socket))
+	limited, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), limited} {
+		_, err := client.Runtime(ctx, &quiver.RuntimeRequest{})
+		judge(t, err, socket, codes.DeadlineExceeded, "quiverd at @: the workers don't answer")
+		answers, err := client.Capture(ctx, &quiver.CaptureRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = answers.Recv()
+		judge(t, err, socket, codes.Canceled, "quiverd at @: another capture was begun")
+	}
+}
+
+// byHand serves one connection, by what is written for each stream that begins.
+func byHand(t *testing.T, begun func(answer *http2.Framer, stream uint32) (goOn bool)) (socket string) {
+	socket = filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer connection.Close()
+		frames := http2.NewFramer(connection, connection)
+		if _, err := io.ReadFull(connection, make([]byte, len(http2.ClientPreface))); err != nil || frames.WriteSettings() != nil {
+			return
+		}
+		for {
+			frame, err := frames.ReadFrame()
+			if err != nil {
+				return
+			}
+			if headers, is := frame.(*http2.HeadersFrame); is && !begun(frames, headers.StreamID) {
+				return
+			}
+		}
+	}()
+	return socket
+}
+
+func TestOneThatEndsMeanwhileIsToldSo(t *testing.T) {
+	socket := byHand(t, func(*http2.Framer, uint32) bool { return false })
+	_, err := quiver.NewQuiverClient(connected(t, "quiverd", socket)).Runtime(t.Context(), &quiver.RuntimeRequest{})
+	judge(t, err, socket, codes.Unavailable, "quiverd at @ ended while it was asked")
+}
+
+// A quiverd that is about to go refuses what it hasn't begun with: gRPC asks once more, which nothing of ours may keep it from.
+func TestAStreamThatWasNotBegunWithIsAskedForOnceMore(t *testing.T) {
+	var asked atomic.Int32
+	socket := byHand(t, func(answer *http2.Framer, stream uint32) bool {
+		if asked.Add(1) == 1 {
+			return answer.WriteRSTStream(stream, http2.ErrCodeRefusedStream) == nil
+		}
+		var block bytes.Buffer
+		fields := hpack.NewEncoder(&block)
+		for _, field := range []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/grpc"}, {Name: "grpc-status", Value: "0"}} {
+			if err := fields.WriteField(field); err != nil {
+				return false
+			}
+		}
+		return answer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}) == nil
+	})
+	answers, err := quiver.NewQuiverClient(connected(t, "quiverd", socket)).Get(t.Context(), &quiver.GetRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := answers.Recv(); !errors.Is(err, io.EOF) || asked.Load() != 2 {
+		t.Errorf("%v, asked %d times", err, asked.Load())
 	}
 }

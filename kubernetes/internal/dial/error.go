@@ -13,8 +13,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// How gRPC begins to say that there is no connection.
-const unconnected = "connection error: "
+// How gRPC begins to say that there is no connection, and that there is none any more.
+const unconnected, cut = "connection error: ", "error reading from server: "
+
+// The other one is told until when it is waited for, and may be so much ahead of us in saying that this is over.
+const ahead = 100 * time.Millisecond
 
 // Error is a call that failed, in plain words. It has the status that gRPC gave it, too: its code is as it was.
 type Error struct {
@@ -40,13 +43,17 @@ func (o *other) failed(ctx context.Context, limit time.Duration, err error) erro
 }
 
 func (o *other) reason(ctx context.Context, limit time.Duration, failure *status.Status) string {
+	deadline, limited := ctx.Deadline()
+	late := limited && time.Until(deadline) < ahead
 	switch code := failure.Code(); {
-	case code == codes.DeadlineExceeded && limit > 0:
+	case code == codes.DeadlineExceeded && late && limit > 0:
 		return fmt.Sprintf(" doesn't answer within %s%s", rounded(limit), o.nobody())
-	case code == codes.DeadlineExceeded && limit < 0:
+	case code == codes.DeadlineExceeded && late:
 		return " wasn't asked: the time for it was over"
-	case code == codes.DeadlineExceeded, code == codes.Unavailable && strings.HasPrefix(failure.Message(), unconnected):
+	case code == codes.Unavailable && strings.HasPrefix(failure.Message(), unconnected):
 		return " doesn't answer" + o.nobody()
+	case code == codes.Unavailable && strings.HasPrefix(failure.Message(), cut):
+		return " ended while it was asked"
 	case code == codes.Canceled && ctx.Err() != nil:
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 			return " wasn't asked to the end: " + cause.Error()
