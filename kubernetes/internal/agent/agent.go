@@ -103,7 +103,7 @@ type Agent struct {
 	log      *slog.Logger
 
 	// One change at a time, so that disk and dataplane go the same way.
-	mutex sync.Mutex
+	mutex lock
 	store *attachment.Store
 	pools []*address.Pool
 	// How pods are reached from other nodes; nil: not known yet.
@@ -133,7 +133,7 @@ type Agent struct {
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, left: map[netip.Addr]bool{}, patience: applyTime}
+	return &Agent{settings: settings, mutex: newLock(), store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared, left: map[netip.Addr]bool{}, patience: applyTime}
 }
 
 // Set has pods that come, and sessions, be treated so from now on. What pods have got they keep.

@@ -91,14 +91,22 @@ func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.Gc
 
 // Status tells whether Add can work.
 func (a *Agent) Status(ctx context.Context, _ *agentv1.StatusRequest) (*agentv1.StatusResponse, error) {
-	a.mutex.Lock()
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	if !a.mutex.TryLock() {
+		// A change is under way, which waits for quiverd where that hangs: this is told in time then.
+		if err := a.waitForQuiverd(ctx); err != nil {
+			return nil, err
+		}
+		if err := a.mutex.LockUntil(ctx); err != nil {
+			return nil, errBusy
+		}
+	}
 	err := a.prepared()
 	a.mutex.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, statusTime)
-	defer cancel()
 	if err := a.waitForQuiverd(ctx); err != nil {
 		return nil, err
 	}

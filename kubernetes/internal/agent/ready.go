@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"net/netip"
 
+	"google.golang.org/grpc/codes"
+
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/health"
 )
 
-var errNotCompared = errors.New("quiverd hasn't been told yet what shall be")
+var (
+	errNotCompared = errors.New("quiverd hasn't been told yet what shall be")
+	errBusy        = failure(codes.Unavailable, "wait", "how the node is can't be told: the agent is busy with a change that takes long")
+)
 
 // Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, all of its workers go on, and it answers pings that the
 // host sends through its device towards pods, in each family. (The worker that answers isn't the one of every pod.)
@@ -31,7 +36,10 @@ func (a *Agent) forwards(ctx context.Context, keepers map[string]Keeper) error {
 	if _, err := a.Status(ctx, &agentv1.StatusRequest{}); err != nil {
 		return err
 	}
-	routers, err := a.routers()
+	routers, err := a.routers(ctx)
+	if errors.Is(err, errBusy) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("not everything is as it shall be: %w", err)
 	}
@@ -70,8 +78,10 @@ func (a *Agent) goesOn(ctx context.Context) error {
 }
 
 // routers are the addresses that quiverd has in each range; an error if it wasn't brought to what shall be.
-func (a *Agent) routers() (addresses []netip.Addr, err error) {
-	a.mutex.Lock()
+func (a *Agent) routers(ctx context.Context) (addresses []netip.Addr, err error) {
+	if a.mutex.LockUntil(ctx) != nil {
+		return nil, errBusy
+	}
 	defer a.mutex.Unlock()
 	for _, pool := range a.pools {
 		addresses = append(addresses, pool.Gateway())

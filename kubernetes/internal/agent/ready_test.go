@@ -108,3 +108,39 @@ func TestWhyItIsNotReadyIsToldInPlainWords(t *testing.T) {
 		t.Errorf("told %v", err)
 	}
 }
+
+// An ADD that waits for a quiverd which hangs holds up the next change, and not who asks whether the node is ready.
+func TestWhyItIsNotReadyIsToldWhileAChangeWaits(t *testing.T) {
+	directory := t.TempDir()
+	socket := filepath.Join(directory, "quiver.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiverd, err := dataplane.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quiverd.Close() })
+	store, err := attachment.Open(filepath.Join(directory, "attachments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	a.mutex.Lock()
+	if err := a.Ready(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "quiverd at "+socket+" doesn't answer within ") {
+		t.Errorf("told %v", err)
+	}
+	// It goes on, and the change still takes its time.
+	server := grpc.NewServer()
+	quiver.RegisterQuiverServer(server, &faulty{})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	if err := a.Ready(t.Context()); !errors.Is(err, errBusy) {
+		t.Errorf("told %v", err)
+	}
+	a.mutex.Unlock()
+	if err := a.Ready(t.Context()); err == nil || err.Error() != "there are no addresses for pods yet" {
+		t.Errorf("told %v", err)
+	}
+}
