@@ -224,10 +224,15 @@ func (a *Agent) prepared() error {
 	return nil
 }
 
-// allocate takes an address of each family.
+// allocate takes an address of each family: one that the cluster takes for another pod's only if there is no other.
 func (a *Agent) allocate(record *attachment.Record) error {
+	pod := pods.ID{Namespace: record.PodNamespace, Name: record.PodName, UID: record.PodUID}
+	claimed := func(address netip.Addr) bool { return a.store.InUse(address) || a.pods.Claimed(address, pod) }
 	for _, pool := range a.pools {
-		free, err := pool.Take(a.store.InUse)
+		free, err := pool.Take(claimed)
+		if err != nil {
+			free, err = pool.Take(a.store.InUse)
+		}
 		if err != nil {
 			return failure(codes.ResourceExhausted, "delete pods, or give the node a larger range", "%s: %v", record.Pod(), err)
 		}

@@ -87,7 +87,10 @@ func (w *watchful) Here(pod types.NamespacedName, _ string, addresses []netip.Ad
 }
 
 // gone is an API server that doesn't know a pod, or doesn't answer.
-type gone struct{ why error }
+type gone struct {
+	pods.Standalone
+	why error
+}
 
 func (g gone) Annotations(context.Context, pods.ID, map[string]string) (map[string]string, error) {
 	return nil, g.why
@@ -269,9 +272,9 @@ func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
 	request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80-90,tcp:85"}
 	expect(codes.InvalidArgument, "quiver.io/extraMemifPorts")
 	request.Annotations = nil
-	p.Agent.pods = gone{&pods.GoneError{Pod: pods.ID{Namespace: "default", Name: "web", UID: "1"}}}
+	p.Agent.pods = gone{why: &pods.GoneError{Pod: pods.ID{Namespace: "default", Name: "web", UID: "1"}}}
 	expect(codes.InvalidArgument, "has no pod default/web")
-	p.Agent.pods = gone{errors.New("no route to host")}
+	p.Agent.pods = gone{why: errors.New("no route to host")}
 	expect(codes.Unavailable, "no route to host")
 	p.Agent.pods = pods.Standalone{}
 	namespace := request.Netns
@@ -291,6 +294,33 @@ func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
 	request = p.asked(t, "second")
 	_, err := p.Add(t.Context(), request)
 	refusal(t, err, codes.ResourceExhausted, "10.9.0.0/30")
+}
+
+// claimed are addresses that the cluster takes for those of a pod.
+type claimed struct {
+	pods.Standalone
+	by  string
+	all []netip.Addr
+}
+
+func (c claimed) Claimed(address netip.Addr, by pods.ID) bool {
+	return by.Name != c.by && slices.Contains(c.all, address)
+}
+
+// Quiver was taken away and is there again: Services still lead to pods of before by their addresses.
+func TestAddressesThatTheClusterTakesForOthersAreGivenLast(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/29")
+	old := claimed{by: "old", all: []netip.Addr{netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr("10.9.0.4")}}
+	p.Agent.pods = old
+	given := func(name string) string { return p.add(t, p.asked(t, name))[0] }
+	var all []string
+	for _, name := range []string{"a", "b", "old", "c", "d"} {
+		all = append(all, given(name))
+	}
+	// Of .2 to .6.
+	if want := []string{"10.9.0.3/32", "10.9.0.5/32", "10.9.0.6/32", "10.9.0.2/32", "10.9.0.4/32"}; !slices.Equal(all, want) {
+		t.Errorf("given %v", all)
+	}
 }
 
 func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {

@@ -173,7 +173,7 @@ func TestAPodThatIsThereNeedsNotBePermittedAgain(t *testing.T) {
 	first := p.add(t, request)
 	p.begin(t, "10.9.0.0/24")
 	// Nor does it need the API server.
-	p.Agent.pods = gone{errors.New("no route to host")}
+	p.Agent.pods = gone{why: errors.New("no route to host")}
 	if again := p.add(t, request); !slices.Equal(again, first) || len(p.store.Get(idOf(request.Attachment)).Sources) != 1 {
 		t.Errorf("%v, then %v", first, again)
 	}

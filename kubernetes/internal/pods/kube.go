@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 type Cluster struct {
 	client   client.CoreV1Interface
 	node     string
-	informer cache.SharedInformer
+	informer cache.SharedIndexInformer
 	nodes    cache.SharedInformer
 	changed  chan struct{}
 	recorder record.EventRecorder
@@ -49,16 +50,42 @@ func Connect(config *rest.Config, node string) (*Cluster, error) {
 	return cluster, err
 }
 
-func newPods(pods cache.ListerWatcher) (cache.SharedInformer, error) {
-	informer := cache.NewSharedInformer(pods, &core.Pod{}, 0)
-	// Annotations are all that is wanted; the rest of a pod needn't stay in memory.
+// The index of pods by the addresses that they have, as far as that is the network of pods.
+const byAddress = "address"
+
+func newPods(pods cache.ListerWatcher) (cache.SharedIndexInformer, error) {
+	informer := cache.NewSharedIndexInformer(pods, &core.Pod{}, 0, cache.Indexers{byAddress: claims})
+	// Annotations and addresses are all that is wanted; the rest of a pod needn't stay in memory.
 	err := informer.SetTransform(func(object any) (any, error) {
 		if pod, is := object.(*core.Pod); is {
-			return &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations}}, nil
+			kept := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations}}
+			if !pod.Spec.HostNetwork && pod.Status.Phase != core.PodSucceeded && pod.Status.Phase != core.PodFailed {
+				kept.Status.PodIPs = pod.Status.PodIPs
+			}
+			return kept, nil
 		}
 		return object, nil
 	})
 	return informer, err
+}
+
+// claims are the addresses of a pod, each as it is written.
+func claims(object any) (all []string, err error) {
+	if pod, is := object.(*core.Pod); is {
+		for _, one := range pod.Status.PodIPs {
+			all = append(all, one.IP)
+		}
+	}
+	return all, nil
+}
+
+// Claimed tells whether the API server had another pod of this node with an address when it told last.
+func (c *Cluster) Claimed(address netip.Addr, by ID) bool {
+	found, err := c.informer.GetIndexer().ByIndex(byAddress, address.String())
+	return err == nil && slices.ContainsFunc(found, func(object any) bool {
+		pod, is := object.(*core.Pod)
+		return is && (pod.Namespace != by.Namespace || pod.Name != by.Name)
+	})
 }
 
 // Run follows the node's pods, and the other nodes, until the context ends.

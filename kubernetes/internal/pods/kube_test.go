@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,11 @@ type apiServer struct {
 }
 
 const podText = `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"default","name":%q,"uid":%q,"resourceVersion":"7","annotations":{"a":%q}},"spec":{"nodeName":"n1"}}`
+
+// Pods that have addresses: of the network of pods, one of them ended, and of the host's.
+const addressedText = `{"metadata":{"namespace":"default","name":"runs"},"spec":{"nodeName":"n1"},"status":{"phase":"Running","podIPs":[{"ip":"10.244.1.5"},{"ip":"fd00:10:244:1::5"}]}},` +
+	`{"metadata":{"namespace":"default","name":"done"},"spec":{"nodeName":"n1"},"status":{"phase":"Succeeded","podIPs":[{"ip":"10.244.1.6"}]}},` +
+	`{"metadata":{"namespace":"default","name":"host"},"spec":{"nodeName":"n1","hostNetwork":true},"status":{"phase":"Running","podIPs":[{"ip":"192.168.7.1"}]}}`
 
 const nodeText = `{"kind":"Node","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"7","labels":{"topology.kubernetes.io/zone":"z","other":"o"}},"spec":{"podCIDRs":["10.244.%d.0/24","fd00:10:244:%d::/64"]},` +
 	`"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}},"addresses":[{"type":"Hostname","address":"10.9.9.9"},{"type":"ExternalIP","address":"192.0.2.1"},` +
@@ -58,7 +64,7 @@ func startAPI(t *testing.T) *apiServer {
 			return
 		}
 		api.lists.Add(1)
-		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[`+podText+`]}`, "listed", "u1", "from the list")
+		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[`+podText+","+addressedText+`]}`, "listed", "u1", "from the list")
 	})
 	mux.HandleFunc("GET /api/v1/namespaces/default/pods/{name}", func(w http.ResponseWriter, r *http.Request) {
 		api.gets.Add(1)
@@ -136,7 +142,7 @@ func TestAnnotationsAreThoseOfTheAPIServer(t *testing.T) {
 	api := startAPI(t)
 	cluster, ctx := connect(t, api)
 	go cluster.Run(ctx)
-	for len(cluster.informer.GetStore().ListKeys()) < 2 && ctx.Err() == nil {
+	for len(cluster.informer.GetStore().ListKeys()) < 5 && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, c := range []struct {
@@ -257,5 +263,27 @@ func TestAnnotationsAreWrittenWithTheStatus(t *testing.T) {
 	}
 	if err := cluster.Annotate(ctx, ID{"other", "listed", "u1"}, "quiver.io/status", "{}"); err == nil {
 		t.Error("what wasn't written is no error")
+	}
+}
+
+func TestAddressesAreClaimedByPodsThatHaveThemAndGoOn(t *testing.T) {
+	cluster, ctx := connect(t, startAPI(t))
+	if cluster.Claimed(netip.MustParseAddr("10.244.1.5"), ID{}) {
+		t.Error("before anything is known")
+	}
+	go cluster.Run(ctx)
+	for !cluster.informer.HasSynced() && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	web := ID{Namespace: "default", Name: "web"}
+	for address, claimed := range map[string]bool{
+		"10.244.1.5": true, "fd00:10:244:1::5": true, "10.244.1.6": false, "192.168.7.1": false, "10.244.1.7": false,
+	} {
+		if got := cluster.Claimed(netip.MustParseAddr(address), web); got != claimed {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+	if cluster.Claimed(netip.MustParseAddr("10.244.1.5"), ID{Namespace: "default", Name: "runs", UID: "of before"}) {
+		t.Error("a pod that is made anew is kept from its own address")
 	}
 }

@@ -4,6 +4,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"net/netip"
 )
 
 // ID names a pod.
@@ -14,10 +15,13 @@ type ID struct {
 	UID string
 }
 
-// Source knows the annotations of pods.
+// Source knows the annotations of pods, and their addresses.
 type Source interface {
 	// Annotations of a pod. Given are those that came with the request.
 	Annotations(ctx context.Context, pod ID, given map[string]string) (map[string]string, error)
+	// Claimed tells whether the cluster takes an address for one of another pod on this node: also of one whose network has gone, which
+	// Services still lead to.
+	Claimed(address netip.Addr, by ID) bool
 }
 
 // Standalone is a node without a cluster: a pod has the annotations that its runtime gives along.
@@ -27,6 +31,9 @@ type Standalone struct{}
 func (Standalone) Annotations(_ context.Context, _ ID, given map[string]string) (map[string]string, error) {
 	return given, nil
 }
+
+// Claimed is what nobody says.
+func (Standalone) Claimed(netip.Addr, ID) bool { return false }
 
 // GoneError is a pod that the cluster doesn't know, or not any more.
 type GoneError struct {

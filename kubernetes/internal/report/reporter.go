@@ -35,7 +35,8 @@ type Dataplane interface {
 
 // Pods are written to.
 type Pods interface {
-	pods.Source
+	// Annotations of a pod. Given are those that came with the request.
+	Annotations(ctx context.Context, pod pods.ID, given map[string]string) (map[string]string, error)
 	// Seen are the annotations of a pod as they are at this moment, as far as it is known without asking.
 	Seen(pod pods.ID) (annotations map[string]string, known bool)
 	// Annotate has a pod have an annotation.
