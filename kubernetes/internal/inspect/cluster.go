@@ -63,8 +63,8 @@ func Connect(config *rest.Config, namespace string) (*Cluster, error) {
 
 // Node is a node of the cluster.
 type Node struct {
-	// Name of the node.
-	Name string
+	// Name of the node, and the Zone that it is in; empty: in none.
+	Name, Zone string
 	// Pod of Quiver there; nil: there is none.
 	Pod *core.Pod
 	// Closed tells whether no more pods shall come: it is cordoned.
@@ -102,7 +102,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 
 // nodeOf is a node with what it says of itself.
 func nodeOf(node *core.Node, pod *core.Pod) Node {
-	found := Node{Name: node.Name, Pod: pod, Closed: node.Spec.Unschedulable}
+	found := Node{Name: node.Name, Zone: node.Labels[core.LabelTopologyZone], Pod: pod, Closed: node.Spec.Unschedulable}
 	for _, one := range node.Status.Addresses {
 		if address, err := netip.ParseAddr(one.Address); err == nil {
 			found.Addresses = append(found.Addresses, address.Unmap())

@@ -8,6 +8,8 @@ import (
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
+
+	"quiver/kubernetes/internal/service"
 )
 
 // As many endpoints that are left out are told of in a sentence; JSON has all.
@@ -18,7 +20,7 @@ const notGiven = "quiverd on the node doesn't give it"
 
 // endpoints are those of the port that is asked, in the family of who asks: which of them a node would give, and why not the others.
 func (b behind) endpoints(node string, from netip.Addr, takers []netip.AddrPort, chosen netip.AddrPort) (all []Endpoint) {
-	known := map[netip.AddrPort]bool{}
+	known, hinted := map[netip.AddrPort]bool{}, b.hintedForOthers(node, from.Is4())
 	for _, slice := range b.slices {
 		for _, number := range portsOf(slice, b.asked) {
 			for _, endpoint := range slice.Endpoints {
@@ -34,7 +36,7 @@ func (b behind) endpoints(node string, from netip.Addr, takers []netip.AddrPort,
 				known[at] = true
 				one := Endpoint{Address: at, Node: valueOf(endpoint.NodeName), Chosen: at == chosen}
 				if !slices.Contains(takers, at) {
-					one.LeftOut = b.whyLeftOut(endpoint, node)
+					one.LeftOut = b.whyLeftOut(endpoint, node, slices.Contains(hinted, at))
 				}
 				all = append(all, one)
 			}
@@ -50,13 +52,32 @@ func (b behind) endpoints(node string, from netip.Addr, takers []netip.AddrPort,
 	return all
 }
 
-// whyLeftOut says why a node doesn't give an endpoint.
-func (b behind) whyLeftOut(endpoint discovery.Endpoint, node string) string {
-	conditions, spec := endpoint.Conditions, &b.service.Spec
-	field, local := "internalTrafficPolicy", valueOf(spec.InternalTrafficPolicy) == core.ServiceInternalTrafficPolicyLocal
-	if b.outside {
-		field, local = "externalTrafficPolicy", spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+// hintedForOthers are those that a node leaves out for their hints.
+func (b behind) hintedForOthers(node string, v4 bool) []netip.AddrPort {
+	here := service.Here{Name: node}
+	if i := slices.IndexFunc(b.nodes, func(one Node) bool { return one.Name == node }); i >= 0 {
+		here.Zone = b.nodes[i].Zone
 	}
+	all := make([]*discovery.EndpointSlice, len(b.slices))
+	for i := range b.slices {
+		all[i] = &b.slices[i]
+	}
+	return service.HintedForOthers(all, b.asked, v4, &here)
+}
+
+// local is the field of the Service that keeps such clients to endpoints of the node, and whether it does.
+func (b behind) local() (field string, is bool) {
+	spec := &b.service.Spec
+	if b.outside {
+		return "externalTrafficPolicy", spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+	}
+	return "internalTrafficPolicy", valueOf(spec.InternalTrafficPolicy) == core.ServiceInternalTrafficPolicyLocal
+}
+
+// whyLeftOut says why a node doesn't give an endpoint.
+func (b behind) whyLeftOut(endpoint discovery.Endpoint, node string, hinted bool) string {
+	conditions := endpoint.Conditions
+	field, local := b.local()
 	switch {
 	case valueOf(conditions.Terminating):
 		return "it is terminating"
@@ -64,7 +85,8 @@ func (b behind) whyLeftOut(endpoint discovery.Endpoint, node string) string {
 		return "it isn't ready"
 	case local && valueOf(endpoint.NodeName) != node:
 		return "it is on another node, and " + field + " is Local"
-	case endpoint.Hints != nil && len(endpoint.Hints.ForZones)+len(endpoint.Hints.ForNodes) > 0:
+	case !local && hinted:
+		// (Where endpoints of the node alone are given, hints mean nothing.)
 		return "it is hinted for others"
 	}
 	return notGiven

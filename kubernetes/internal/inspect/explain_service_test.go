@@ -290,10 +290,10 @@ func TestOnlyBackendsThatAClientMayGetAreCounted(t *testing.T) {
 
 func TestNodesSayWhatTheyAreAndWhatTheirPodsHave(t *testing.T) {
 	got := nodeOf(&core.Node{
-		ObjectMeta: meta.ObjectMeta{Name: "n1"}, Spec: core.NodeSpec{PodCIDRs: []string{"10.0.0.0/24", "fd00::/64"}, Unschedulable: true},
+		ObjectMeta: meta.ObjectMeta{Name: "n1", Labels: map[string]string{core.LabelTopologyZone: "z1"}}, Spec: core.NodeSpec{PodCIDRs: []string{"10.0.0.0/24", "fd00::/64"}, Unschedulable: true},
 		Status: core.NodeStatus{Addresses: []core.NodeAddress{{Type: core.NodeHostName, Address: "n1"}, {Type: core.NodeInternalIP, Address: "192.168.7.1"}, {Type: core.NodeExternalIP, Address: "fd00:7::1"}}},
 	}, nil)
-	if got.Name != "n1" || !got.Closed || !slices.Equal(got.Addresses, addresses("192.168.7.1", "fd00:7::1")) || !slices.Equal(got.Ranges, ranges("10.0.0.0/24", "fd00::/64")) {
+	if got.Name != "n1" || got.Zone != "z1" || !got.Closed || !slices.Equal(got.Addresses, addresses("192.168.7.1", "fd00:7::1")) || !slices.Equal(got.Ranges, ranges("10.0.0.0/24", "fd00::/64")) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -168,6 +168,18 @@ func (e endpoints) only(wanted func(*endpoint) bool) endpoints {
 	return slices.DeleteFunc(slices.Clone(e), func(one endpoint) bool { return !wanted(&one) })
 }
 
+// HintedForOthers are endpoints of a port, in a family, that a node doesn't give because they are hinted for others; it is known by its name and zone.
+func HintedForOthers(all []*discovery.EndpointSlice, port *core.ServicePort, v4 bool, here *Here) (found []netip.AddrPort) {
+	every := endpointsOf(all, port, v4, here)
+	given := every.hinted(here)
+	for _, one := range every {
+		if !slices.ContainsFunc(given, func(other endpoint) bool { return other.address == one.address && other.port == one.port }) {
+			found = append(found, netip.AddrPortFrom(one.address, one.port))
+		}
+	}
+	return found
+}
+
 // hinted leaves out ready ones that are hinted for others: by node, or else by zone. Only if every ready one is hinted and one of them
 // for us; in all other cases hints mean nothing.
 func (e endpoints) hinted(here *Here) endpoints {
