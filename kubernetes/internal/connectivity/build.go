@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	core "k8s.io/api/core/v1"
@@ -112,7 +111,7 @@ func (t *Test) running(ctx context.Context, namespace, name string) (addresses [
 	err = wait.PollUntilContextTimeout(ctx, look, patience, true, func(ctx context.Context) (bool, error) {
 		var failed error
 		pod, failed = t.core.Pods(namespace).Get(ctx, name, meta.GetOptions{})
-		return failed == nil && ready(pod), failed
+		return failed == nil && inspect.Ready(pod), failed
 	})
 	if err != nil {
 		why := ""
@@ -149,10 +148,4 @@ func (t *Test) remove(ctx context.Context, name string) error {
 		return fmt.Errorf("namespace %s of the test is still there: kubectl delete namespace %s: %w", name, name, err)
 	}
 	return nil
-}
-
-func ready(pod *core.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(condition core.PodCondition) bool {
-		return condition.Type == core.PodReady && condition.Status == core.ConditionTrue
-	})
 }

@@ -208,8 +208,11 @@ func (c *Cluster) RunAgent(ctx context.Context, node Node, words []string, out, 
 func (n Node) Forwards() bool { return n.Pod != nil && !n.uninstalls() && n.ready() }
 
 // ready tells whether its pod is.
-func (n Node) ready() bool {
-	return slices.ContainsFunc(n.Pod.Status.Conditions, func(condition core.PodCondition) bool {
+func (n Node) ready() bool { return Ready(n.Pod) }
+
+// Ready tells whether a pod is.
+func Ready(pod *core.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition core.PodCondition) bool {
 		return condition.Type == core.PodReady && condition.Status == core.ConditionTrue
 	})
 }

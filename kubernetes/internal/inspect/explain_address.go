@@ -10,8 +10,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"quiver/kubernetes/internal/service"
 )
 
 // What is never looked at of a node itself.
@@ -182,13 +180,6 @@ func (b behind) at(places []place, sender end, to netip.Addr, nodes []Node, ask 
 		all = []Verdict{{From: from, To: to, Port: asked.Port(), Unknown: true, Because: because, Service: b.key()}}
 	}
 	return all, nil
-}
-
-// leftToOthers tells whether a label says that somebody else serves a Service.
-func leftToOthers(one *core.Service) bool {
-	_, other := one.Labels[service.OtherProxy]
-	_, headless := one.Labels[core.IsHeadlessService]
-	return other || headless
 }
 
 // clusterIPs are a Service's own addresses.

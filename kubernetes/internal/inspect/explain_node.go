@@ -210,28 +210,14 @@ func addressesOf(pod *core.Pod) (end, error) {
 
 // leadsTo tells whether a node has a VIP at one of its own ports that leads to a pod: it has where its kernel leads there, too.
 func leadsTo(asked netip.AddrPort, protocol string, pod netip.AddrPort, quiver func(words ...string) ([]byte, error)) (bool, error) {
-	var found struct {
-		VIPs []struct {
-			Address  netip.Addr
-			Port     uint16
-			Protocol string
-			Backends []struct {
-				Address netip.Addr
-				Port    uint16
-			}
-		}
-	}
-	if err := read(&found, quiver, "show", "vip"); err != nil {
+	all, err := vipsOf(quiver)
+	if err != nil {
 		return false, err
 	}
-	for _, vip := range found.VIPs {
-		if netip.AddrPortFrom(vip.Address, vip.Port) != asked || !strings.EqualFold(vip.Protocol, protocol) {
-			continue
-		}
-		for _, one := range vip.Backends {
-			if netip.AddrPortFrom(one.Address, one.Port) == pod {
-				return true, nil
-			}
+	for _, one := range all {
+		if netip.AddrPortFrom(one.Address, one.Port) == asked && strings.EqualFold(one.Protocol, protocol) &&
+			slices.ContainsFunc(one.Backends, func(backend vipBackend) bool { return backend.at() == pod }) {
+			return true, nil
 		}
 	}
 	return false, nil

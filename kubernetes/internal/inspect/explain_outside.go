@@ -48,18 +48,12 @@ func (b behind) fromOutside(sender end, port *core.ServicePort, nodes []Node, as
 
 // atNode asks a node about its own port, at an address of it. Its kernel leads who comes to it to the one VIP at that port whose address is of the range of its pods.
 func (b behind) atNode(node Node, from, address netip.Addr, port *core.ServicePort, ask asker) ([]Verdict, error) {
-	var found struct {
-		VIPs []struct {
-			Address  netip.Addr
-			Protocol string
-			Port     uint16
-		}
-	}
-	if err := read(&found, ask.of(node.Name), "show", "vip"); err != nil {
+	all, err := vipsOf(ask.of(node.Name))
+	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	asked := netip.AddrPortFrom(address, uint16(port.NodePort))
-	for _, vip := range found.VIPs {
+	for _, vip := range all {
 		if within(node.Ranges, vip.Address) && vip.Address.Is4() == from.Is4() && vip.Port == asked.Port() && strings.EqualFold(vip.Protocol, string(protocolOf(port))) {
 			return b.balanced(node.Name, from, asked, netip.AddrPortFrom(vip.Address, vip.Port), protocolOf(port), ask)
 		}

@@ -13,6 +13,8 @@ import (
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
+
+	"quiver/kubernetes/internal/service"
 )
 
 // As many endpoints are asked about, one by one.
@@ -84,7 +86,7 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 	first := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Service: b.key()}
 	vip, found := said.vip()
 	switch {
-	case vip == "" && leftToOthers(b.service):
+	case vip == "" && service.LeftToOthers(b.service):
 		first.Unknown, first.Because = true, fmt.Sprintf("%s: a label of it says that another one serves it, of whom Quiver knows nothing", b)
 	case vip == "":
 		first.Because = fmt.Sprintf("%s: quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services", b)
@@ -196,17 +198,8 @@ func (b behind) without(said met, from netip.Addr) string {
 // takers are the backends that are given to such clients, the chosen one first; it is this one alone if the node doesn't tell.
 func (b behind) takers(vip string, chosen netip.AddrPort, quiver func(words ...string) ([]byte, error)) (all []netip.AddrPort, told bool) {
 	all = []netip.AddrPort{chosen}
-	var found struct {
-		VIPs []struct {
-			Backends []struct {
-				Address        netip.Addr
-				Port           uint16
-				State, Clients string
-				Leaving        bool
-			}
-		}
-	}
-	if read(&found, quiver, "show", "vip", vip) != nil || len(found.VIPs) == 0 {
+	found, err := vipsOf(quiver, vip)
+	if err != nil || len(found) == 0 {
 		return all, false
 	}
 	// Of those who ask on their own node, none is outside.
@@ -214,9 +207,9 @@ func (b behind) takers(vip string, chosen netip.AddrPort, quiver func(words ...s
 	if b.outside {
 		notTheirs = "inside"
 	}
-	for _, one := range found.VIPs {
+	for _, one := range found {
 		for _, backend := range one.Backends {
-			at := netip.AddrPortFrom(backend.Address, backend.Port)
+			at := backend.at()
 			if backend.State == "active" && !backend.Leaving && backend.Clients != notTheirs && !slices.Contains(all, at) {
 				all = append(all, at)
 			}

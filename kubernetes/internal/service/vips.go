@@ -215,8 +215,8 @@ type Set struct {
 	over  int
 }
 
-// isOthers tells whether a Service is left to somebody else by a label; the one of headless Services counts also where there is an address.
-func isOthers(service *core.Service) bool {
+// LeftToOthers tells whether a Service is left to somebody else by a label; the one of headless Services counts also where there is an address.
+func LeftToOthers(service *core.Service) bool {
 	_, other := service.Labels[OtherProxy]
 	_, headless := service.Labels[core.IsHeadlessService]
 	return other || headless
@@ -226,7 +226,7 @@ func isOthers(service *core.Service) bool {
 func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 	var set Set
 	spec := &service.Spec
-	if isOthers(service) || spec.Type == core.ServiceTypeExternalName || spec.ClusterIP == core.ClusterIPNone || spec.ClusterIP == "" {
+	if LeftToOthers(service) || spec.Type == core.ServiceTypeExternalName || spec.ClusterIP == core.ClusterIPNone || spec.ClusterIP == "" {
 		return set
 	}
 	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)
