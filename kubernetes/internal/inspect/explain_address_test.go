@@ -231,6 +231,12 @@ func TestASessionToAnAddressIsExplainedAsTheServiceHasItThatAnswersThere(t *test
 	if want = "10.0.0.5 10.96.0.1:80 n1 unknown Service shop/web, tcp/80 (http) at its cluster address: a label of it says that another one serves it, of whom Quiver knows nothing"; err != nil || pass || got != want {
 		t.Errorf("%v, passes %t:\n%s", err, pass, got)
 	}
+	// So it is at its node port.
+	answers["n2: show vip"] = `{}`
+	got, pass, err = explained(t, apiOf(t, []core.Service{web}, nil, nil), end{addresses: addresses("198.51.100.9")}, "192.168.7.2", "tcp/30080", answers)
+	if want = "198.51.100.9 192.168.7.2:30080 n2 unknown Service shop/web, tcp/80 (http) at its node port: a label of it says that another one serves it, of whom Quiver knows nothing"; err != nil || pass || got != want {
+		t.Errorf("%v, passes %t:\n%s", err, pass, got)
+	}
 }
 
 func TestASessionToANodeIsExplainedAsItsPortsHaveIt(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	core "k8s.io/api/core/v1"
+
+	"quiver/kubernetes/internal/service"
 )
 
 // fromOutside asks every node, since the network leads those who are outside of the cluster to any: about the addresses at which a Service is
@@ -58,6 +60,16 @@ func (b behind) atNode(node Node, from, address netip.Addr, port *core.ServicePo
 			return b.balanced(node.Name, from, asked, netip.AddrPortFrom(vip.Address, vip.Port), protocolOf(port), ask)
 		}
 	}
-	because := fmt.Sprintf("%s: quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services", b)
-	return []Verdict{{From: from, To: asked.Addr(), Port: asked.Port(), Node: node.Name, Because: because, Service: b.key()}}, nil
+	one := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node.Name, Service: b.key()}
+	if one.Unknown = service.LeftToOthers(b.service); one.Unknown {
+		one.Because = b.othersServe()
+	} else {
+		one.Because = fmt.Sprintf("%s: quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services", b)
+	}
+	return []Verdict{one}, nil
+}
+
+// othersServe is what is said of a Service that is left to others.
+func (b behind) othersServe() string {
+	return fmt.Sprintf("%s: a label of it says that another one serves it, of whom Quiver knows nothing", b)
 }

@@ -87,7 +87,7 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 	vip, found := said.vip()
 	switch {
 	case vip == "" && service.LeftToOthers(b.service):
-		first.Unknown, first.Because = true, fmt.Sprintf("%s: a label of it says that another one serves it, of whom Quiver knows nothing", b)
+		first.Unknown, first.Because = true, b.othersServe()
 	case vip == "":
 		first.Because = fmt.Sprintf("%s: quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services", b)
 	case said.Node == "balance":
