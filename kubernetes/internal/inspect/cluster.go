@@ -132,10 +132,10 @@ func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
 	return Node{}, fmt.Errorf("there is no node %s; there are: %s", name, strings.Join(names, ", "))
 }
 
-// Run runs the command line `quiver` on a node, to its end.
+// Run runs the command line `quiver` on a node, to its end. An error doesn't name the node.
 func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, failures io.Writer) error {
 	if node.Pod == nil {
-		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
+		return fmt.Errorf("there is no pod of Quiver in namespace %s", c.namespace)
 	}
 	if node.uninstalls() {
 		return errors.New(node.leaves())
@@ -264,17 +264,13 @@ func (c *Cluster) callAgent(ctx context.Context, node Node, words ...string) ([]
 	return out.Bytes(), nil
 }
 
-// callAmong does as call on the node of a name; an error names it.
+// callAmong does as call on the node of a name.
 func (c *Cluster) callAmong(ctx context.Context, nodes []Node, name string, words ...string) ([]byte, error) {
 	i := slices.IndexFunc(nodes, func(one Node) bool { return one.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no node %s any more", name)
+		return nil, errors.New("there is no such node any more")
 	}
-	said, err := c.call(ctx, nodes[i], words...)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return said, err
+	return c.call(ctx, nodes[i], words...)
 }
 
 // inJSON has the answer in JSON.
