@@ -28,9 +28,20 @@ type end struct {
 // Service, "svc/name" or "svc/namespace/name", with a port of it behind a colon, by number or name: then the protocol may be empty, and the
 // sender be a host or somebody outside of the cluster. So it may where a Service, or a pod by a port of its node, answers at an address.
 func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
-	// (A Service may have many endpoints, which are asked about one by one.)
+	whole := ctx
+	// (A Service may have many endpoints, and each is asked about.)
 	ctx, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
+	all, err := c.explain(ctx, from, to, protocol)
+	if whole.Err() != nil {
+		// Whoever has enough wants no verdicts of what wasn't asked.
+		return nil, whole.Err()
+	}
+	c.nameWhole(whole, all)
+	return all, err
+}
+
+func (c *Cluster) explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
 	if _, is := serviceNamed(from); is {
 		return nil, fmt.Errorf("%s is a Service, which begins no session: name a pod behind it", from)
 	}
@@ -47,33 +58,34 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if err != nil {
 		return nil, err
 	}
-	ask := func(node string, words ...string) ([]byte, error) {
+	ask := asker(func(node string, words ...string) ([]byte, error) {
+		if ctx.Err() != nil {
+			return nil, errors.New("no time was left to ask it")
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		return c.callAmong(ctx, nodes, node, inJSON(words)...)
-	}
+	}).remembering()
 	if sender = sender.found(nodes); isService {
-		all, err := c.explainService(ctx, sender, asked, protocol, nodes, ask)
-		c.nameWhole(ctx, all)
-		return all, err
+		return c.explainService(ctx, sender, asked, protocol, nodes, ask)
 	}
 	receiver, err := c.end(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	if receiver = receiver.found(nodes); receiver.node == "" {
-		all, err := c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
-		c.nameWhole(ctx, all)
-		return all, err
+		return c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
 	}
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
 		return nil, err
 	}
-	all, err := explain(sender, receiver, protocol, ask)
-	c.nameWhole(ctx, all)
-	return all, err
+	return explain(sender, receiver, protocol, ask)
 }
 
 // nameWhole has verdicts name policies whose names are too long for those of their lists. Who may not read policies is left with the beginnings.
 func (c *Cluster) nameWhole(ctx context.Context, all []Verdict) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for namespace := range cutOff(all) {
 		policies, err := c.policies.NetworkPolicies(namespace).List(ctx, meta.ListOptions{})
 		if err != nil {
@@ -133,7 +145,7 @@ func (e end) behindTunnel(receiver end, nodes []Node, ask asker) (end, error) {
 		return e, nil
 	}
 	for _, node := range nodes {
-		if node.Pod == nil || node.Name == receiver.node || !slices.Contains(node.Addresses, e.addresses[0]) {
+		if node.Pod == nil || node.uninstalls() || node.Name == receiver.node || !slices.Contains(node.Addresses, e.addresses[0]) {
 			continue
 		}
 		var found struct {
@@ -181,14 +193,6 @@ func (e end) found(nodes []Node) end {
 	return e
 }
 
-// asker runs the command line `quiver` on a node, for an answer in JSON.
-type asker func(node string, words ...string) ([]byte, error)
-
-// of is the same for one node.
-func (a asker) of(node string) func(words ...string) ([]byte, error) {
-	return func(words ...string) ([]byte, error) { return a(node, words...) }
-}
-
 // end finds one.
 func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
@@ -208,39 +212,38 @@ func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 	return addressesOf(pod)
 }
 
-func explain(from, to end, protocol string, ask asker) (all []Verdict, err error) {
+func explain(from, to end, protocol string, ask asker) ([]Verdict, error) {
 	nodes := slices.Compact([]string{from.node, to.node})
 	nodes = slices.DeleteFunc(nodes, func(node string) bool { return node == "" })
 	if len(nodes) == 0 {
 		return nil, errors.New("neither end is a pod: policies are about pods")
 	}
+	var finds []func() []Verdict
 	for _, sender := range from.addresses {
 		for _, receiver := range to.addresses {
 			if sender.Is4() != receiver.Is4() {
 				continue
 			}
 			for _, node := range nodes {
-				one, err := judged(ask, node, sender, receiver, protocol)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, one)
+				finds = append(finds, func() []Verdict { return []Verdict{judged(ask, node, sender, receiver, protocol)} })
 			}
 		}
 	}
-	if len(all) == 0 {
+	if finds == nil {
 		return nil, errors.New("the two have no addresses of the same family")
 	}
-	return all, nil
+	return together(finds), nil
 }
 
 // judged is what the policies on a node say.
-func judged(ask asker, node string, from, to netip.Addr, protocol string) (Verdict, error) {
+func judged(ask asker, node string, from, to netip.Addr, protocol string) Verdict {
 	var said answer
+	one := Verdict{From: from, To: to, Node: node}
 	if err := read(&said, ask.of(node), "show", "acl", "--match", from.String(), to.String(), protocol); err != nil {
-		return Verdict{}, fmt.Errorf("node %s: %w", node, err)
+		return one.notAsked(err)
 	}
-	return Verdict{From: from, To: to, Node: node, Passes: said.Verdict == "passes", Because: said.because(), said: &said}, nil
+	one.Passes, one.Because, one.said = said.Verdict == "passes", said.because(), &said
+	return one
 }
 
 // answer is what `quiver show acl --match` says.

@@ -127,7 +127,7 @@ func placesAt(all []core.Service, to netip.Addr, wanted session, host bool) (fou
 }
 
 // at explains a session to the first of the places, which have one address.
-func (b behind) at(places []place, sender end, to netip.Addr, nodes []Node, ask asker) (all []Verdict, err error) {
+func (b behind) at(places []place, sender end, to netip.Addr, nodes []Node, ask asker) ([]Verdict, error) {
 	first := places[0]
 	var ports, younger []string
 	for _, one := range places {
@@ -150,7 +150,7 @@ func (b behind) at(places []place, sender end, to netip.Addr, nodes []Node, ask 
 	}
 	host := hostOf(nodes, end{addresses: []netip.Addr{to}})
 	if first.node {
-		return b.atPortOf(*host, sender, asking, from, to, ask)
+		return b.atPortOf(*host, sender, asking, from, to, ask), nil
 	}
 	where := sender.node
 	if asking != nil && (host == nil || host.Name == asking.Name) {
@@ -159,27 +159,24 @@ func (b behind) at(places []place, sender end, to netip.Addr, nodes []Node, ask 
 	asked := netip.AddrPortFrom(to, uint16(first.port.Port))
 	switch {
 	case where != "":
-		return b.balanced(where, from, asked, asked, protocolOf(first.port), ask)
+		return b.balanced(where, from, asked, asked, protocolOf(first.port), ask), nil
 	case first.cluster:
 		return nil, fmt.Errorf("%v is outside of the cluster, and nodes lead nobody from there to %s: ask at its external addresses or its node port, if it has some", from, b)
 	}
 	b.outside = true
+	var finds []func() []Verdict
 	for _, node := range nodes {
 		// A node answers at its own addresses itself; others may be led to any.
 		if node.Pod == nil || host != nil && node.Name != host.Name {
 			continue
 		}
-		some, err := b.balanced(node.Name, from, asked, asked, protocolOf(first.port), ask)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		finds = append(finds, func() []Verdict { return b.balanced(node.Name, from, asked, asked, protocolOf(first.port), ask) })
 	}
-	if all == nil {
+	if finds == nil {
 		because := fmt.Sprintf("%s: no node that may answer there has a pod of Quiver", b)
-		all = []Verdict{{From: from, To: to, Port: asked.Port(), Unknown: true, Because: because, Service: b.key()}}
+		return []Verdict{{From: from, To: to, Port: asked.Port(), Unknown: true, Because: because, Service: b.key()}}, nil
 	}
-	return all, nil
+	return together(finds), nil
 }
 
 // clusterIPs are a Service's own addresses.

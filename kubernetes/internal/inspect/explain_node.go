@@ -38,40 +38,38 @@ func within(ranges []netip.Prefix, one netip.Addr) bool {
 }
 
 // atPortOf explains a session to a Service's port of a node.
-func (b behind) atPortOf(host Node, sender end, asking *Node, from, to netip.Addr, ask asker) ([]Verdict, error) {
+func (b behind) atPortOf(host Node, sender end, asking *Node, from, to netip.Addr, ask asker) []Verdict {
 	asked := netip.AddrPortFrom(to, uint16(b.asked.NodePort))
 	if host.Pod == nil {
 		because := fmt.Sprintf("%s: node %s has no pod of Quiver that could be asked", b, host.Name)
-		return []Verdict{{From: from, To: to, Port: asked.Port(), Node: host.Name, Unknown: true, Because: because, Service: b.key()}}, nil
+		return []Verdict{{From: from, To: to, Port: asked.Port(), Node: host.Name, Unknown: true, Because: because, Service: b.key()}}
 	}
 	if sender.node == host.Name {
 		// Pods of the node are answered before they reach its kernel.
 		return b.balanced(host.Name, from, asked, asked, protocolOf(b.asked), ask)
 	}
 	b.outside = asking == nil || asking.Name != host.Name
-	seen, all, err := toNode(sender, host, from, asked, strings.ToLower(string(protocolOf(b.asked))), b.nodes, ask)
-	if err != nil {
-		return nil, err
+	seen, all := toNode(sender, host, from, asked, strings.ToLower(string(protocolOf(b.asked))), b.nodes, ask)
+	if !seen.IsValid() {
+		return all
 	}
-	some, err := b.atNode(host, seen, to, b.asked, ask)
-	return append(all, some...), err
+	return append(all, b.atNode(host, seen, to, b.asked, ask)...)
 }
 
-// toNode is what becomes of a session to a node's own address before it gets there: which address it has then, and what policies of the sender, if it
+// toNode is what becomes of a session to a node's own address before it gets there: which address it has then (not valid: that isn't known), and what policies of the sender, if it
 // is a pod of another node, say.
-func toNode(sender end, host Node, from netip.Addr, asked netip.AddrPort, protocol string, nodes []Node, ask asker) (seen netip.Addr, all []Verdict, err error) {
+func toNode(sender end, host Node, from netip.Addr, asked netip.AddrPort, protocol string, nodes []Node, ask asker) (seen netip.Addr, all []Verdict) {
 	if sender.node == "" || sender.node == host.Name {
-		return from, nil, nil
+		return from, nil
 	}
 	text := protocol
 	if asked.Port() != 0 {
 		text = fmt.Sprintf("%s/%d", protocol, asked.Port())
 	}
-	one, err := judged(ask, sender.node, from, asked.Addr(), text)
-	if err != nil {
-		return from, nil, err
+	one := judged(ask, sender.node, from, asked.Addr(), text)
+	if one.Port = asked.Port(); one.Unknown {
+		return netip.Addr{}, []Verdict{one}
 	}
-	one.Port = asked.Port()
 	// Beside a port of Quiver's, and behind a tunnel, other nodes see pods as their node.
 	var found struct {
 		Objects []struct {
@@ -79,7 +77,8 @@ func toNode(sender end, host Node, from netip.Addr, asked netip.AddrPort, protoc
 		}
 	}
 	if err := read(&found, ask.of(sender.node), "get", "interface"); err != nil {
-		return from, nil, fmt.Errorf("node %s: %w", sender.node, err)
+		unknown := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: sender.node}
+		return netip.Addr{}, []Verdict{one, unknown.notAsked(err)}
 	}
 	at := slices.IndexFunc(nodes, func(node Node) bool { return node.Name == sender.node })
 	for _, entry := range found.Objects {
@@ -88,10 +87,10 @@ func toNode(sender end, host Node, from netip.Addr, asked netip.AddrPort, protoc
 			continue
 		}
 		if its := (end{addresses: nodes[at].Addresses}).of(from.Is4()); its.IsValid() {
-			return its, []Verdict{one}, nil
+			return its, []Verdict{one}
 		}
 	}
-	return from, []Verdict{one}, nil
+	return from, []Verdict{one}
 }
 
 // explainHost explains a session to a node's own address at which no Service is asked: a pod may have the port, else it is the node's. It is told what was looked at.
@@ -107,10 +106,9 @@ func explainHost(sender end, host Node, to netip.Addr, wanted session, pods []co
 	own, target, whose := atHostPort(pods, to, wanted)
 	switch {
 	case own == nil:
-		_, all, err := toNode(sender, host, from, asked, protocolOnly(wanted), nodes, ask)
-		if err == nil && sender.node == host.Name {
-			var one Verdict
-			one, err = judged(ask, host.Name, from, to, wanted.text)
+		_, all := toNode(sender, host, from, asked, protocolOnly(wanted), nodes, ask)
+		if sender.node == host.Name {
+			one := judged(ask, host.Name, from, to, wanted.text)
 			one.Port = wanted.port
 			all = append(all, one)
 		}
@@ -118,18 +116,18 @@ func explainHost(sender end, host Node, to netip.Addr, wanted session, pods []co
 		if whose != "" {
 			because = fmt.Sprintf("is node %s itself, where pod %s says that it listens, with the node's own network: %s", host.Name, whose, notLooked)
 		}
-		return append(all, unknown(because)), err
+		return append(all, unknown(because)), nil
 	case host.Pod == nil:
 		return []Verdict{unknown(fmt.Sprintf("host port of pod %s: node %s has no pod of Quiver that could be asked", whose, host.Name))}, nil
 	}
 	pod := netip.AddrPortFrom(own.of(to.Is4()), target)
-	seen, all, err := toNode(sender, host, from, asked, wanted.protocol, nodes, ask)
-	if err != nil {
-		return nil, err
+	seen, all := toNode(sender, host, from, asked, wanted.protocol, nodes, ask)
+	if !seen.IsValid() {
+		return all, nil
 	}
 	led, err := leadsTo(asked, wanted.protocol, pod, ask.of(host.Name))
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", host.Name, err)
+		return append(all, Verdict{From: from, To: to, Port: wanted.port, Node: host.Name, Because: fmt.Sprintf("host port of pod %s: ", whose)}.notAsked(err)), nil
 	}
 	first := Verdict{From: from, To: to, Port: wanted.port, Node: host.Name, Passes: led, Because: fmt.Sprintf("host port of pod %s: leads to %v", whose, pod)}
 	if !led {
@@ -138,9 +136,9 @@ func explainHost(sender end, host Node, to netip.Addr, wanted session, pods []co
 	if all = append(all, first); !led {
 		return all, nil
 	}
-	last, err := judged(ask, host.Name, seen, pod.Addr(), fmt.Sprintf("%s/%d", wanted.protocol, target))
+	last := judged(ask, host.Name, seen, pod.Addr(), fmt.Sprintf("%s/%d", wanted.protocol, target))
 	last.Port = target
-	return append(all, last), err
+	return append(all, last), nil
 }
 
 // protocolOnly is what is asked without its port, or, of protocols without ports, all of it.

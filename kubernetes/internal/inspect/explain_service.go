@@ -29,7 +29,7 @@ func (c *Cluster) explainService(ctx context.Context, sender end, asked named, p
 	return found.explain(sender, protocol, nodes, ask)
 }
 
-func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (all []Verdict, err error) {
+func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) ([]Verdict, error) {
 	b.nodes = nodes
 	// Who is behind a Service is decided where packets first meet Quiver: a host's on that node.
 	if host := hostOf(nodes, sender); host != nil {
@@ -50,18 +50,15 @@ func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (a
 	if sender.node == "" {
 		return b.fromOutside(sender, port, nodes, ask)
 	}
+	var finds []func() []Verdict
 	for from, address := range sender.reaches(clusterIPs(b.service)) {
 		asked := netip.AddrPortFrom(address, uint16(port.Port))
-		some, err := b.balanced(sender.node, from, asked, asked, protocolOf(port), ask)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		finds = append(finds, func() []Verdict { return b.balanced(sender.node, from, asked, asked, protocolOf(port), ask) })
 	}
-	if all == nil {
+	if finds == nil {
 		return nil, fmt.Errorf("%s has no address of the sender's families (%v)", b, sender.addresses)
 	}
-	return all, nil
+	return together(finds), nil
 }
 
 // met is what `quiver explain` says that a packet meets.
@@ -77,13 +74,14 @@ type met struct {
 }
 
 // balanced is what becomes on a node of a session that asks there, which is where the kernel may have led it that was asked at another place.
-func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPort, of core.Protocol, ask asker) ([]Verdict, error) {
+func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPort, of core.Protocol, ask asker) []Verdict {
 	protocol := strings.ToLower(string(of))
 	var said met
-	if err := read(&said, ask.of(node), "explain", from.String(), there.String(), protocol); err != nil {
-		return nil, fmt.Errorf("node %s: %w", node, err)
-	}
 	first := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Service: b.key()}
+	if err := read(&said, ask.of(node), "explain", from.String(), there.String(), protocol); err != nil {
+		first.Because = b.String() + ": "
+		return []Verdict{first.notAsked(err)}
+	}
 	vip, found := said.vip()
 	switch {
 	case vip == "" && service.LeftToOthers(b.service):
@@ -98,7 +96,7 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 		}
 	}
 	if first.Because != "" {
-		return []Verdict{first}, nil
+		return []Verdict{first}
 	}
 	chosen := netip.AddrPortFrom(said.To, said.Port)
 	takers, told := b.takers(vip, chosen, ask.of(node))
@@ -106,30 +104,28 @@ func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPo
 		first.Endpoints = b.endpoints(node, from, takers, chosen)
 	}
 	first.Passes, first.Because = true, fmt.Sprintf("%s: %s%s%s", b, found, others(takers), leftOut(first.Endpoints, false))
-	all := []Verdict{first}
-	for i, taker := range takers {
-		if i == mostAsked {
-			because := fmt.Sprintf("%s: %d more of its endpoints may be given, of which nothing was asked: explain their pods", b, len(takers)-mostAsked)
-			all = append(all, Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Unknown: true, Because: because, Service: b.key()})
-			break
-		}
-		to := end{addresses: []netip.Addr{taker.Addr()}, node: b.nodeOf(taker.Addr())}
-		seen, err := b.seen(said, vip, node, from, taker, ask.of(node))
-		if err != nil {
-			return nil, fmt.Errorf("node %s: %w", node, err)
-		}
-		some, err := b.policies(end{addresses: []netip.Addr{from}, node: node}, to, seen, taker, protocol, ask)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+	var finds []func() []Verdict
+	for _, taker := range takers[:min(len(takers), mostAsked)] {
+		finds = append(finds, func() []Verdict {
+			to := end{addresses: []netip.Addr{taker.Addr()}, node: b.nodeOf(taker.Addr())}
+			seen, err := b.seen(said, vip, node, from, taker, ask.of(node))
+			if err != nil {
+				return []Verdict{Verdict{From: from, To: taker.Addr(), Port: taker.Port(), Node: node}.notAsked(err)}
+			}
+			return b.policies(end{addresses: []netip.Addr{from}, node: node}, to, seen, taker, protocol, ask)
+		})
+	}
+	all := append([]Verdict{first}, together(finds)...)
+	if more := len(takers) - mostAsked; more > 0 {
+		because := fmt.Sprintf("%s: %d more of its endpoints may be given, of which nothing was asked: explain their pods", b, more)
+		all = append(all, Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node, Unknown: true, Because: because, Service: b.key()})
 	}
 	if said.Verdict == "dropped" && said.Node != "acl" {
 		// Policies are asked themselves; whatever else stands in the way is the sender's node's.
 		last := Verdict{From: from, To: said.To, Port: said.Port, Node: node, Because: strings.TrimSuffix(fmt.Sprintf("dropped by %s: %s: %s", said.Node, said.Reason, said.Help), ": ")}
 		all = append(all, last)
 	}
-	return all, nil
+	return all
 }
 
 // seen is by which address a backend sees who asks.
@@ -227,48 +223,43 @@ func others(takers []netip.AddrPort) string {
 }
 
 // policies asks about a backend: the sender's node with the pod's own address, and the other with the one by which the backend sees it.
-func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort, protocol string, ask asker) (all []Verdict, err error) {
-	service := protocol + "/" + strconv.Itoa(int(at.Port()))
+func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort, protocol string, ask asker) (all []Verdict) {
+	host, service := hostOf(b.nodes, backend), protocol+"/"+strconv.Itoa(int(at.Port()))
 	for _, node := range slices.Compact([]string{sender.node, backend.node}) {
 		// Of its own processes a node's policies say nothing.
-		if host := hostOf(b.nodes, backend); node == "" || host != nil && node != sender.node {
+		if node == "" || host != nil && node != sender.node {
 			continue
 		}
 		from := sender.addresses[0]
 		if node != sender.node && seen.IsValid() {
 			from = seen
 		}
-		one, err := judged(ask, node, from, at.Addr(), service)
-		if err != nil {
-			return nil, err
-		}
+		one := judged(ask, node, from, at.Addr(), service)
 		one.Port = at.Port()
 		all = append(all, one)
 	}
-	if host := hostOf(b.nodes, end{addresses: []netip.Addr{at.Addr()}}); host != nil {
+	if host != nil {
 		because := fmt.Sprintf("is node %s itself: %s", host.Name, notLooked)
 		all = append(all, Verdict{From: sender.addresses[0], To: at.Addr(), Port: at.Port(), Node: host.Name, Unknown: true, Because: because})
 	}
-	return all, nil
+	return all
 }
 
 // headless asks about all endpoints: it is their addresses that clients are told, and no VIP is in between.
-func (b behind) headless(sender end, port *core.ServicePort, ask asker) (all []Verdict, err error) {
+func (b behind) headless(sender end, port *core.ServicePort, ask asker) ([]Verdict, error) {
 	protocol := strings.ToLower(string(protocolOf(port)))
+	var finds []func() []Verdict
 	for _, slice := range b.slices {
 		for _, number := range portsOf(slice, port) {
 			for _, endpoint := range slice.Endpoints {
 				if ready := endpoint.Conditions.Ready; ready != nil && !*ready {
 					continue
 				}
-				some, err := b.direct(sender, endpoint, number, protocol, ask)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, some...)
+				finds = append(finds, func() []Verdict { return b.direct(sender, endpoint, number, protocol, ask) })
 			}
 		}
 	}
+	all := together(finds)
 	if all == nil {
 		return nil, errors.New(b.String() + " is headless, and no endpoint of it is ready: its name has no address")
 	}
@@ -276,16 +267,12 @@ func (b behind) headless(sender end, port *core.ServicePort, ask asker) (all []V
 }
 
 // direct asks about one of them.
-func (b behind) direct(sender end, endpoint discovery.Endpoint, port uint16, protocol string, ask asker) (all []Verdict, err error) {
+func (b behind) direct(sender end, endpoint discovery.Endpoint, port uint16, protocol string, ask asker) (all []Verdict) {
 	for from, address := range sender.reaches(endpoint.Addresses) {
 		to := end{addresses: []netip.Addr{address}, node: valueOf(endpoint.NodeName)}
-		some, err := b.policies(end{addresses: []netip.Addr{from}, node: sender.node}, to, from, netip.AddrPortFrom(address, port), protocol, ask)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		all = append(all, b.policies(end{addresses: []netip.Addr{from}, node: sender.node}, to, from, netip.AddrPortFrom(address, port), protocol, ask)...)
 	}
-	return all, nil
+	return all
 }
 
 // reaches gives each address of an end with each of these that is of its family.

@@ -71,10 +71,10 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 		"n1: show acl --match 10.0.0.5 10.0.1.8 tcp/8080": said["n1"],
 		"n2: show acl --match 10.0.0.5 10.0.1.8 tcp/8080": said["n3"],
 	}
-	ask := func(node string, words ...string) ([]byte, error) {
+	ask := serial(func(node string, words ...string) ([]byte, error) {
 		asked = append(asked, node+": "+strings.Join(words, " "))
 		return []byte(said[asked[len(asked)-1]]), nil
-	}
+	})
 	from := end{addresses("10.0.0.5", "fd00::5"), "n1"}
 	check := func(b behind, want string) {
 		t.Helper()
@@ -190,11 +190,11 @@ func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
 		"n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080":     passes,
 	}
 	var asked []string
-	ask := func(node string, words ...string) ([]byte, error) {
+	ask := serial(func(node string, words ...string) ([]byte, error) {
 		words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "--output" || word == "json" })
 		asked = append(asked, node+": "+strings.Join(words, " "))
 		return []byte(answers[asked[len(asked)-1]]), nil
-	}
+	})
 	check := func(from end, b behind, want string) {
 		t.Helper()
 		asked = nil

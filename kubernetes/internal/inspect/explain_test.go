@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,10 +41,10 @@ func TestExplainNamesPoliciesAndRulesOnBothNodes(t *testing.T) {
 		return all
 	}
 	var asked []string
-	ask := func(node string, words ...string) ([]byte, error) {
+	ask := serial(func(node string, words ...string) ([]byte, error) {
 		asked = append(asked, node+": "+strings.Join(words, " "))
 		return []byte(said[node]), nil
-	}
+	})
 	from, to := end{addresses("10.0.0.5", "fd00::5"), "n1"}, end{addresses("10.0.1.7", "fd00:1::7"), "n2"}
 	all, err := explain(from, to, "tcp/80", ask)
 	var out strings.Builder
@@ -57,8 +58,8 @@ fd00::5   fd00:1::7  n2    denied   ingress: no rule of NetworkPolicy default/we
 	if err != nil || failed != nil || pass || out.String() != want {
 		t.Errorf("%v, %v, passes %v:\n%s", err, failed, pass, out.String())
 	}
-	if want := "n2: show acl --match 10.0.0.5 10.0.1.7 tcp/80"; asked[1] != want {
-		t.Errorf("asked %q, not %q", asked[1], want)
+	if want := "n2: show acl --match 10.0.0.5 10.0.1.7 tcp/80"; !slices.Contains(asked, want) {
+		t.Errorf("asked %q, not %q", asked, want)
 	}
 
 	// Of two on a node it is asked once; an address is on none.

@@ -52,6 +52,12 @@ func (v Verdict) word() string {
 	return "denied"
 }
 
+// notAsked is the verdict of a node that couldn't be asked; what it already says of why stays before that.
+func (v Verdict) notAsked(err error) Verdict {
+	v.Unknown, v.Because = true, fmt.Sprintf("%sthe node couldn't be asked: %v", v.Because, err)
+	return v
+}
+
 // PrintVerdicts writes them as a table, or in JSON if that is asked for, and tells whether all let pass.
 func PrintVerdicts(to io.Writer, all []Verdict, asJSON bool) (pass bool, err error) {
 	pass = true
