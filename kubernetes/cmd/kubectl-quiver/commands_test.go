@@ -69,7 +69,7 @@ func TestWhatCannotBeMeantIsToldInALineWithTheRemedy(t *testing.T) {
 		"status --all":                "status: there is no flag --all; see kubectl quiver status --help",
 		"explain a b tcp/80 -o yaml":  "explain: --output yaml: take table or json; see kubectl quiver explain --help",
 		"explain a 10.96.0.1":         "explain: 10.96.0.1 is asked at which port? Say it behind, as tcp/80 (only a Service by its name, svc/web, may do without); see kubectl quiver explain --help",
-		"explain --output json a b 1": `explain: PROTOCOL/PORT "1" has no protocol: say tcp/1 or udp/1; take tcp/80, udp/53, sctp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah; see kubectl quiver explain --help`,
+		"explain --output json a b 1": `explain: PROTOCOL/PORT "1" has no protocol: say tcp/1 or udp/1; take tcp/80, udp/53, sctp/7, udplite/7, dccp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah; see kubectl quiver explain --help`,
 	} {
 		out, failures, status := without(t, strings.Fields(words)...)
 		if status != misuse || out != "" || failures != "kubectl-quiver: "+want+"\n" {

@@ -86,6 +86,15 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 	if seen, all := toNode(podOnN1, addressNodes[1], podOnN1.addresses[0], netip.MustParseAddrPort("192.168.7.2:30080"), "tcp", addressNodes, ask); !seen.IsValid() || len(all) != 1 || !all[0].Passes {
 		t.Errorf("%v, %+v", seen, all)
 	}
+	// It judges all that may be asked for.
+	for _, text := range []string{"tcp/80", "UDP/53", "sctp/7", "udplite/7", "DCCP/7", "icmp", "icmp/8", "esp", "ah"} {
+		if _, err := readSession(text, "10.0.1.7"); err != nil {
+			t.Error(err)
+		}
+		if one := judged(ask, "n1", podOnN1.addresses[0], netip.MustParseAddr("10.0.1.7"), text); one.Unknown {
+			t.Errorf("%s: %s", text, one.Because)
+		}
+	}
 	if led, err := leadsTo(netip.MustParseAddrPort("10.96.0.1:80"), "tcp", netip.MustParseAddrPort("10.0.1.7:8080"), asker(ask).of("n1")); err != nil || !led {
 		t.Errorf("%v, %t", err, led)
 	}

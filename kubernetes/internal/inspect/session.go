@@ -9,7 +9,7 @@ import (
 
 // session is what is asked for, beside its ends.
 type session struct {
-	// "tcp", "udp", "sctp", "icmp", ...; empty: that of the only port of a Service.
+	// "tcp", "udp", "sctp", "udplite", "dccp", "icmp", ...; empty: that of the only port of a Service.
 	protocol string
 	// Port of the destination; 0: not said.
 	port uint16
@@ -18,7 +18,7 @@ type session struct {
 }
 
 // Forms that are taken.
-const sessionForms = "take tcp/80, udp/53, sctp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah"
+const sessionForms = "take tcp/80, udp/53, sctp/7, udplite/7, dccp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah"
 
 // CheckSession says what is wrong with the protocol and port of a session, as Explain is given them.
 func CheckSession(protocol, to string) error {
@@ -42,7 +42,7 @@ func readSession(text, to string) (session, error) {
 	}
 	var least, most uint64
 	switch {
-	case slices.Contains([]string{"tcp", "udp", "sctp"}, found.protocol):
+	case slices.Contains([]string{"tcp", "udp", "sctp", "udplite", "dccp"}, found.protocol):
 		least, most = 1, 1<<16-1
 	case slices.Contains([]string{"icmp", "icmpv6"}, found.protocol):
 		least, most = 0, 1<<8-1

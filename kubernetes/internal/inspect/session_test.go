@@ -8,6 +8,7 @@ import (
 func TestSessionsAreReadAsTheyAreWritten(t *testing.T) {
 	for text, want := range map[string]session{
 		"tcp/80": {"tcp", 80, "tcp/80"}, "UDP/53": {"udp", 53, "UDP/53"}, "sctp/65535": {"sctp", 65535, "sctp/65535"}, "tcp": {"tcp", 0, "tcp"},
+		"udplite/7": {"udplite", 7, "udplite/7"}, "DCCP/5001": {"dccp", 5001, "DCCP/5001"},
 		"icmp": {"icmp", 0, "icmp"}, "icmp/8": {"icmp", 0, "icmp/8"}, "icmpv6/0": {"icmpv6", 0, "icmpv6/0"}, "esp": {"esp", 0, "esp"},
 	} {
 		if got, err := readSession(text, "10.96.0.1"); err != nil || got != want {
