@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,19 +42,23 @@ func testOrder(words []string) (order connectivity.Order, asJSON bool, err error
 		order.Nodes = strings.Split(said.nodes, ",")
 	}
 	switch {
-	case len(order.Nodes) > 2 || len(order.Nodes) == 2 && order.Nodes[0] == order.Nodes[1]:
-		err = fmt.Errorf("connectivity-test: --nodes %s: take one or two different ones", said.nodes)
+	case len(order.Nodes) > 2 || slices.Contains(order.Nodes, "") || len(order.Nodes) == 2 && order.Nodes[0] == order.Nodes[1]:
+		err = misused("connectivity-test", "--nodes %s: take one or two different ones", said.nodes)
 	case order.Timeout < time.Second:
-		err = fmt.Errorf("connectivity-test: --timeout %s: take 1s or more", order.Timeout)
+		err = misused("connectivity-test", "--timeout %s: take 1s or more", order.Timeout)
+	case order.Outside != "" && !isEnd(order.Outside):
+		err = misused("connectivity-test", "--outside %s: take ADDRESS:PORT", order.Outside)
 	default:
 		asJSON, err = told("connectivity-test", *said.output)
 	}
-	if order.Outside != "" && err == nil {
-		if _, _, failed := net.SplitHostPort(order.Outside); failed != nil {
-			err = fmt.Errorf("connectivity-test: --outside %s: take ADDRESS:PORT", order.Outside)
-		}
-	}
 	return order, asJSON, err
+}
+
+// isEnd tells whether it is an address, or a name, with a port.
+func isEnd(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	number, wrong := net.LookupPort("tcp", port)
+	return err == nil && wrong == nil && host != "" && number > 0
 }
 
 // testConnectivity tests, and tells of each check as soon as it is done.

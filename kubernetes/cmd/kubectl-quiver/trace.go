@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -41,13 +40,13 @@ func order(words []string) (order inspect.Order, asJSON bool, err error) {
 	}
 	switch {
 	case !slices.Contains([]string{"", "tcp", "udp", "sctp", "icmp"}, said.Protocol):
-		err = fmt.Errorf("trace: --proto %s: take tcp, udp, sctp or icmp", said.Protocol)
+		err = misused("trace", "--proto %s: take tcp, udp, sctp or icmp", said.Protocol)
 	case said.port > 65535:
-		err = fmt.Errorf("trace: --port %d: take 1 to 65535", said.port)
+		err = misused("trace", "--port %d: take 1 to 65535", said.port)
 	case said.Count < 1 || said.Count > mostTraced:
-		err = fmt.Errorf("trace: --count %d: take 1 to %d", said.Count, mostTraced)
+		err = misused("trace", "--count %d: take 1 to %d", said.Count, mostTraced)
 	case said.Timeout <= 0:
-		err = fmt.Errorf("trace: --timeout %s: take more than that", said.Timeout)
+		err = misused("trace", "--timeout %s: take more than that", said.Timeout)
 	default:
 		asJSON, err = told("trace", *said.output)
 	}
