@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"quiver/kubernetes/internal/connectivity"
 	"quiver/kubernetes/internal/inspect"
 )
 
@@ -93,6 +95,22 @@ func TestWhoIsInterruptedEndsSo(t *testing.T) {
 	for _, err := range []error{errInterrupted, &inspect.NothingError{From: "client", Node: "n1"}, context.Canceled} {
 		if got := status(ctx, err); got != interrupted {
 			t.Errorf("%v: exit status %d", err, got)
+		}
+	}
+	// What there wasn't, and what remains, is told.
+	remains := &connectivity.RemainsError{Namespace: "n", Why: fmt.Errorf("forbidden: %w", context.Canceled)}
+	for _, one := range []struct {
+		err  error
+		want string
+	}{
+		{context.Canceled, ""},
+		{errors.Join(errInterrupted, fmt.Errorf("get: %w", context.Canceled)), ""},
+		{errors.Join(context.Canceled, remains), "namespace n of the test is still there: kubectl delete namespace n: forbidden: context canceled"},
+		{errors.Join(errors.Join(connectivity.ErrInterrupted, remains), errors.New("x")), "not all was asked; " + remains.Error() + "; x"},
+		{fmt.Errorf("node n1: %w", errors.New("no route")), "node n1: no route"},
+	} {
+		if got := strings.Join(besides(one.err), "; "); got != one.want {
+			t.Errorf("%v: %q", one.err, got)
 		}
 	}
 	// What is told already, or is a command line, is what it was.

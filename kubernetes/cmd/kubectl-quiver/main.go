@@ -78,19 +78,29 @@ func status(ctx context.Context, err error) int {
 		fmt.Fprintln(os.Stderr, "kubectl-quiver:", err)
 		return misuse
 	case ctx.Err() != nil:
-		text, nothing := errInterrupted.Error(), (*inspect.NothingError)(nil)
-		switch {
-		case errors.As(err, &nothing):
-			text += ": " + err.Error()
-		case strings.HasPrefix(err.Error(), text):
-			// It says itself what there wasn't, or what is left.
-			text = err.Error()
+		text := errInterrupted.Error()
+		if more := besides(err); len(more) > 0 {
+			text += ": " + strings.Join(more, "; ")
 		}
 		fmt.Fprintln(os.Stderr, "kubectl-quiver:", text)
 		return interrupted
 	}
 	fmt.Fprintln(os.Stderr, "kubectl-quiver:", err)
 	return 1
+}
+
+// besides is what an error says that isn't the interruption itself: what there wasn't until then, and what remains.
+func besides(err error) (all []string) {
+	if several, are := err.(interface{ Unwrap() []error }); are {
+		for _, one := range several.Unwrap() {
+			all = append(all, besides(one)...)
+		}
+		return all
+	}
+	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return []string{err.Error()}
 }
 
 // read reads a command line. Where help is asked for it is given, and nothing is left to run.

@@ -145,7 +145,7 @@ func (t *Test) remove(ctx context.Context, name string) error {
 		})
 	}
 	if err != nil && !kube.IsNotFound(err) {
-		return fmt.Errorf("namespace %s of the test is still there: kubectl delete namespace %s: %w", name, name, err)
+		return &RemainsError{name, err}
 	}
 	return nil
 }

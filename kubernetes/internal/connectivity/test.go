@@ -58,6 +58,23 @@ type Report struct {
 	Failed int      `json:"failed"`
 }
 
+// ErrInterrupted is a test that was ended before all was asked.
+var ErrInterrupted = errors.New("not all was asked")
+
+// RemainsError is a namespace of a test that is still there.
+type RemainsError struct {
+	Namespace string
+	// Why it couldn't be removed; nil: it was to be kept. (Not to be unwrapped: it is no reason why the test has ended.)
+	Why error
+}
+
+func (e *RemainsError) Error() string {
+	if e.Why == nil {
+		return fmt.Sprintf("namespace %[1]s is kept: kubectl delete namespace %[1]s", e.Namespace)
+	}
+	return fmt.Sprintf("namespace %[1]s of the test is still there: kubectl delete namespace %[1]s: %[2]v", e.Namespace, e.Why)
+}
+
 // Test tests a cluster.
 type Test struct {
 	cluster  *inspect.Cluster
@@ -90,10 +107,17 @@ func (t *Test) Run(ctx context.Context, order Order, tell func(Result)) (report 
 		return nil, err
 	}
 	report = &Report{Namespace: namespace.Name, Kept: order.Keep}
-	if !order.Keep {
-		defer func() { err = errors.Join(err, t.remove(ctx, namespace.Name)) }()
-	}
+	defer func() {
+		if !order.Keep {
+			err = errors.Join(err, t.remove(ctx, namespace.Name))
+		} else if err != nil {
+			err = errors.Join(err, &RemainsError{Namespace: namespace.Name})
+		}
+	}()
 	there, err := t.build(ctx, namespace.Name, chosen)
+	if ctx.Err() != nil {
+		return nil, ErrInterrupted
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +137,7 @@ func (t *Test) Run(ctx context.Context, order Order, tell func(Result)) (report 
 		tell(result)
 	})
 	if ctx.Err() != nil {
-		return nil, errors.New("interrupted, and not all was asked")
+		return nil, ErrInterrupted
 	}
 	return report, nil
 }
