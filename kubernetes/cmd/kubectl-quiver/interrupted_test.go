@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,5 +86,25 @@ func TestAnInterruptedTestTellsOfWhatRemains(t *testing.T) {
 		if failures != "kubectl-quiver: interrupted: "+one.want+"\n" || ended.ExitCode() != interrupted {
 			t.Errorf("%s: %s: %s", one.words, ended, failures)
 		}
+	}
+}
+
+func TestWhoIsInterruptedTwiceEndsAtOnce(t *testing.T) {
+	// (What isn't ended by the second waits until the API server has removed the namespace, and it doesn't until it has ended.)
+	hangs := make(chan struct{})
+	failures, ended := interruptible(t, interrupt, func(process *os.Process, _ http.ResponseWriter) {
+		// (More than once: what the first one does may not have come to its end.)
+		for {
+			interrupt(process)
+			select {
+			case <-hangs:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}, "connectivity-test")
+	close(hangs)
+	if status := ended.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT || failures != "" {
+		t.Errorf("%s: %s", ended, failures)
 	}
 }

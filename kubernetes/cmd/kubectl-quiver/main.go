@@ -54,6 +54,8 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	// Whoever doesn't want to wait until it has cleaned up says so once more, which ends it at once.
+	context.AfterFunc(ctx, stop)
 	if err == nil {
 		var at place
 		if at, err = connect(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), *namespace); err == nil {
