@@ -184,12 +184,13 @@ func (a *Agent) Attachments() []*attachment.Record {
 	return a.store.All()
 }
 
-// KeepAnnotations keeps of an attachment by which annotations it was made, and what was told of their changes; not of one that has gone.
-func (a *Agent) KeepAnnotations(id attachment.ID, made, told map[string]string) error {
+// KeepAnnotations keeps of the attachment that has been there since then by which annotations it was made, and what was told of their changes; not of one
+// that has gone, be there another one of its ID.
+func (a *Agent) KeepAnnotations(id attachment.ID, since time.Time, made, told map[string]string) error {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	record := a.store.Get(id)
-	if record == nil {
+	if record == nil || !record.Since.Equal(since) {
 		return nil
 	}
 	changed := *record

@@ -72,7 +72,7 @@ func TestWhatWasToldOfAnnotationsIsThereForTheNextAgent(t *testing.T) {
 	p.add(t, request)
 	before := p.Attachments()[0]
 	made, told := map[string]string{"quiver.io/extraMemifPorts": "tcp:80"}, map[string]string{"quiver.io/extraMemifPorts": "tcp:81"}
-	if err := p.KeepAnnotations(before.ID, made, told); err != nil {
+	if err := p.KeepAnnotations(before.ID, before.Since, made, told); err != nil {
 		t.Fatal(err)
 	}
 	if before.Told != nil {
@@ -87,8 +87,17 @@ func TestWhatWasToldOfAnnotationsIsThereForTheNextAgent(t *testing.T) {
 	if _, err := p.Del(t.Context(), &agentv1.DelRequest{Attachment: request.Attachment}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.KeepAnnotations(before.ID, made, told); err != nil || len(p.Attachments()) != 0 {
+	if err := p.KeepAnnotations(before.ID, before.Since, made, told); err != nil || len(p.Attachments()) != 0 {
 		t.Errorf("%v, %v", p.Attachments(), err)
+	}
+	// Nor is it another one's that was made under the same ID.
+	request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:90"}
+	p.add(t, request)
+	if err := p.KeepAnnotations(before.ID, before.Since, made, told); err != nil {
+		t.Fatal(err)
+	}
+	if anew := p.Attachments()[0]; anew.ID != before.ID || !reflect.DeepEqual(anew.Annotations, request.Annotations) || anew.Told != nil {
+		t.Errorf("%+v", anew)
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"quiver/kubernetes/internal/annotation"
 	"quiver/kubernetes/internal/attachment"
@@ -13,8 +14,9 @@ const forgotten = "\x00"
 
 // edits are annotations of a pod that were changed after its network was made, which has no effect.
 type edits struct {
-	// The attachment whose network it is: a pod may be given another one.
-	of attachment.ID
+	// The attachment whose network it is, and since when: a pod may be given another one, also of the same ID.
+	of    attachment.ID
+	since time.Time
 	// What its network was made by.
 	made map[string]string
 	// Values that were told of; "": it is gone.
@@ -25,7 +27,7 @@ type edits struct {
 
 // newEdits begins with what was told before, by whatever agent: with what the record says of that, or else the pod's status.
 func newEdits(record *attachment.Record, now map[string]string, changed []string) edits {
-	e := edits{record.ID, maps.Clone(record.Annotations), maps.Clone(record.Told), record.Annotations != nil}
+	e := edits{record.ID, record.Since, maps.Clone(record.Annotations), maps.Clone(record.Told), record.Annotations != nil}
 	if e.made == nil {
 		// An agent made it that kept no annotations: those that are there now are as good as any, but for those that it found changed.
 		e.made = annotation.Meant(now)
@@ -40,6 +42,11 @@ func newEdits(record *attachment.Record, now map[string]string, changed []string
 		}
 	}
 	return e
+}
+
+// about tells whether they are those of an attachment.
+func (e *edits) about(record *attachment.Record) bool {
+	return e.of == record.ID && e.since.Equal(record.Since)
 }
 
 // news are those that nobody was told of yet, in a fixed order.
@@ -62,11 +69,11 @@ func (e *edits) news(now map[string]string) (news []string) {
 }
 
 // keep has the record have what another agent has to know, after it was told: who dies in between leaves it to be told twice.
-func (e *edits) keep(write func(id attachment.ID, made, told map[string]string) error) error {
+func (e *edits) keep(write func(id attachment.ID, since time.Time, made, told map[string]string) error) error {
 	if e.kept {
 		return nil
 	}
-	err := write(e.of, maps.Clone(e.made), maps.Clone(e.told))
+	err := write(e.of, e.since, maps.Clone(e.made), maps.Clone(e.told))
 	e.kept = err == nil
 	return err
 }

@@ -30,12 +30,12 @@ type place struct {
 
 func (p *place) Attachments() []*attachment.Record { return []*attachment.Record{p.record} }
 
-func (p *place) KeepAnnotations(id attachment.ID, made, told map[string]string) error {
+func (p *place) KeepAnnotations(id attachment.ID, since time.Time, made, told map[string]string) error {
 	if p.fails != nil {
 		return p.fails
 	}
-	if id != p.record.ID {
-		p.Errorf("kept of %s", id)
+	if id != p.record.ID || !since.Equal(p.record.Since) {
+		p.Errorf("kept of %s since %s", id, since)
 	}
 	kept := *p.record
 	kept.Annotations, kept.Told = made, told
@@ -104,12 +104,19 @@ func TestAPodWhoseNetworkIsMadeAnewHasWhatItAsksFor(t *testing.T) {
 	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)
 	now[portsKey] = "tcp:81"
 	p.expect("changed", portsKey, portsKey)
-	anew := *p.record
-	anew.Container, anew.Annotations, anew.Since = "d", map[string]string{portsKey: "tcp:81"}, p.record.Since.Add(time.Second)
-	p.record = &anew
-	p.has = &states{dataplane.MemifName(p.record): {}}
-	p.Reporter.dataplane = p.has
+	made := func(container, ports string) {
+		anew := *p.record
+		anew.Container, anew.Annotations, anew.Told, anew.Since = container, map[string]string{portsKey: ports}, nil, p.record.Since.Add(time.Second)
+		p.record = &anew
+		p.has = &states{dataplane.MemifName(p.record): {}}
+		p.Reporter.dataplane = p.has
+	}
+	made("d", "tcp:81")
 	p.expect("made anew", "")
+	now[portsKey] = "tcp:82"
+	p.expect("changed again", portsKey, portsKey)
+	made("d", "tcp:82")
+	p.expect("made anew under the same ID", "")
 	now[portsKey] = "tcp:80"
 	p.expect("changed back", portsKey, portsKey)
 }

@@ -49,8 +49,8 @@ type Pods interface {
 type Attachments interface {
 	// Attachments are all on this node. Nobody changes them.
 	Attachments() []*attachment.Record
-	// KeepAnnotations keeps of an attachment by which annotations it was made, and what was told of their changes.
-	KeepAnnotations(id attachment.ID, made, told map[string]string) error
+	// KeepAnnotations keeps of the attachment that has been there since then by which annotations it was made, and what was told of their changes.
+	KeepAnnotations(id attachment.ID, since time.Time, made, told map[string]string) error
 }
 
 // Reporter keeps annotations.
@@ -145,7 +145,7 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 		r.known[id] = known
 	}
 	if annotations, is := r.pods.Seen(id); is {
-		if known.edits.of != newest.ID {
+		if !known.edits.about(newest) {
 			known.edits = newEdits(newest, annotations, nil)
 		}
 		for _, key := range known.edits.news(annotations) {

@@ -72,7 +72,9 @@ type records func() []*attachment.Record
 
 func (r records) Attachments() []*attachment.Record { return r() }
 
-func (records) KeepAnnotations(attachment.ID, map[string]string, map[string]string) error { return nil }
+func (records) KeepAnnotations(attachment.ID, time.Time, map[string]string, map[string]string) error {
+	return nil
+}
 
 func web(l3 bool) *attachment.Record {
 	one := annotation.InterfaceSpec{RxQueues: 1, TxQueues: 1, L3: true}
