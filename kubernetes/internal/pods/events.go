@@ -52,7 +52,7 @@ func (c *Cluster) Annotate(ctx context.Context, pod ID, key, value string) error
 	return err
 }
 
-// Tell writes an event on a pod.
+// Tell has an event on a pod written, and doesn't wait for that: it is lost if the API server refuses it, or doesn't take it for minutes or before the agent ends.
 func (c *Cluster) Tell(pod ID, well bool, reason, message string) {
 	kind := core.EventTypeWarning
 	if well {

@@ -68,7 +68,8 @@ func (e *edits) news(now map[string]string) (news []string) {
 	return news
 }
 
-// keep has the record have what another agent has to know, after it was told: who dies in between leaves it to be told twice.
+// keep has the record have what another agent has to know, after it was handed over to be told. Neither waits for the other: an event that the API server
+// doesn't take before the agent ends is lost, and what couldn't be kept until then is told again by the next one. `changed` of the pod's status is so in any case.
 func (e *edits) keep(write func(id attachment.ID, since time.Time, made, told map[string]string) error) error {
 	if e.kept {
 		return nil

@@ -140,7 +140,7 @@ func TestAChangeWhileThereWasNoAgentIsTold(t *testing.T) {
 	p.expect("new again", portsKey+" "+specKey, specKey)
 }
 
-// Who dies before it is kept tells it again: rather twice than never.
+// (Another agent that comes meanwhile would tell it again.)
 func TestWhatCanNotBeKeptIsToldAndKeptLater(t *testing.T) {
 	now := map[string]string{portsKey: "tcp:81"}
 	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)

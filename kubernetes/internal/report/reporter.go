@@ -41,7 +41,7 @@ type Pods interface {
 	Seen(pod pods.ID) (annotations map[string]string, known bool)
 	// Annotate has a pod have an annotation.
 	Annotate(ctx context.Context, pod pods.ID, key, value string) error
-	// Tell writes an event.
+	// Tell has an event written, and doesn't wait for that.
 	Tell(pod pods.ID, well bool, reason, message string)
 }
 
