@@ -92,10 +92,13 @@ func find(name string) *command {
 	return nil
 }
 
-// helps tells whether what is asked for is help on a command. What stands behind a node is for `quiver` there.
+// helps tells whether what is asked for is help on a command. What stands behind a node is for `quiver` there, and behind "--" there are no flags.
 func (c *command) helps(words []string) bool {
 	if c.name == "on" {
 		words = words[:min(1, len(words))]
+	}
+	if end := slices.Index(words, "--"); end >= 0 {
+		words = words[:end]
 	}
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains([]string{"--help", "-help", "-h"}, word) })
 }
@@ -117,15 +120,16 @@ func (c *command) understands(words []string) error {
 	return nil
 }
 
-// parse reads the flags of a command, wherever they stand among its words, which it gives.
+// parse reads the flags of a command, wherever they stand among its words, which it gives. Behind "--" there are none.
 func parse(flags *flag.FlagSet, words []string) (rest []string, err error) {
 	flags.SetOutput(io.Discard)
 	for {
 		if err := flags.Parse(words); err != nil {
 			return nil, misused(flags.Name(), "%s", wrongFlag(err))
 		}
-		if flags.NArg() == 0 {
-			return rest, nil
+		read := len(words) - flags.NArg()
+		if flags.NArg() == 0 || read > 0 && words[read-1] == "--" {
+			return append(rest, flags.Args()...), nil
 		}
 		rest, words = append(rest, flags.Arg(0)), flags.Args()[1:]
 	}
@@ -148,17 +152,28 @@ func (c *command) help(to io.Writer, all *flag.FlagSet) {
 	}
 	if c.flags != nil {
 		own := c.flags()
-		own.SetOutput(to)
 		any := false
 		own.VisitAll(func(*flag.Flag) { any = true })
 		if any {
 			fmt.Fprintf(to, "\nFlags of %s:\n\n", c.name)
-			own.PrintDefaults()
+			list(to, own)
 		}
 	}
 	fmt.Fprint(to, "\nFLAGS:\n\n")
-	all.SetOutput(to)
-	all.PrintDefaults()
+	list(to, all)
+}
+
+// list writes of flags what each is for, with two dashes in front of those that have more than a letter.
+func list(to io.Writer, flags *flag.FlagSet) {
+	var text strings.Builder
+	flags.SetOutput(&text)
+	flags.PrintDefaults()
+	for line := range strings.Lines(text.String()) {
+		if name, is := strings.CutPrefix(line, "  -"); is && len(strings.Fields(name)[0]) > 1 {
+			line = "  --" + name
+		}
+		fmt.Fprint(to, line)
+	}
 }
 
 func (c *command) line() string {
@@ -182,6 +197,5 @@ func helpAll(to io.Writer, all *flag.FlagSet) {
 		}
 	}
 	fmt.Fprint(to, "\nFLAGS:\n\n")
-	all.SetOutput(to)
-	all.PrintDefaults()
+	list(to, all)
 }

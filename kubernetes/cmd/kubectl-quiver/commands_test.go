@@ -41,12 +41,12 @@ func without(t *testing.T, words ...string) (out, failures string, status int) {
 
 func TestHelpNeedsNoCluster(t *testing.T) {
 	for words, has := range map[string]string{
-		"--help": "kubectl quiver [FLAGS] sysdump FILE", "-h": "kubectl quiver [FLAGS] sysdump FILE", "--namespace q trace --help": "-count int", "trace -h": "how long to wait", "trace client --to web --help": "-proto string",
-		"explain --help": "198.51.100.9 svc/shop/web:http", "pcap --help": "quiver pcap start", "pcap client --help": "quiver pcap start", "connectivity-test --help": "-keep", "status --help": "doesn't forward",
+		"--help": "kubectl quiver [FLAGS] sysdump FILE", "-h": "kubectl quiver [FLAGS] sysdump FILE", "--namespace q trace --help": "\n  --count int", "trace -h": "how long to wait", "trace client --to web --help": "\n  -o string",
+		"explain --help": "198.51.100.9 svc/shop/web:http", "pcap --help": "quiver pcap start", "pcap client --help": "quiver pcap start", "connectivity-test --help": "\n  --keep", "status --help": "doesn't forward",
 		"drops --help": "dropped", "sessions --help": "every node", "sysdump --help": ".tar.gz", "on --help": "on n1 trace --help",
 	} {
 		out, failures, status := without(t, strings.Fields(words)...)
-		if status != 0 || failures != "" || !strings.Contains(out, has) || !strings.Contains(out, "-kubeconfig string") {
+		if status != 0 || failures != "" || !strings.Contains(out, has) || !strings.Contains(out, "\n  --kubeconfig string") {
 			t.Errorf("%s: status %d, %q\n%s", words, status, failures, out)
 		}
 	}
@@ -66,6 +66,8 @@ func TestWhatCannotBeMeantIsToldInALineWithTheRemedy(t *testing.T) {
 		"trace client --count":                "trace: flag needs an argument: --count; see kubectl quiver trace --help",
 		"trace":                               "trace: it takes POD [--to TO] [--proto PROTOCOL] [--port PORT] [--count NUMBER] [--timeout TIME] [--output json]; see kubectl quiver trace --help",
 		"trace a b":                           `trace: "b" is too much; see kubectl quiver trace --help`,
+		"trace a -- --help":                   `trace: "--help" is too much; see kubectl quiver trace --help`,
+		"trace --count 2 -- a --count":        `trace: "--count" is too much; see kubectl quiver trace --help`,
 		"connectivity-test n1":                `connectivity-test: "n1" is too much; see kubectl quiver connectivity-test --help`,
 		"pcap":                                "pcap: it takes POD [WORD...]; see kubectl quiver pcap --help",
 		"status --all":                        "status: there is no flag --all; see kubectl quiver status --help",
