@@ -44,6 +44,16 @@ func newEdits(record *attachment.Record, now map[string]string, changed []string
 	return e
 }
 
+// after are those of an attachment that is the newest now. Where that is since a newer one went, its pod's owner was told of what is so already.
+func (e *edits) after(record *attachment.Record, now map[string]string) edits {
+	next := newEdits(record, now, nil)
+	if record.Since.Before(e.since) && len(e.told) > 0 {
+		maps.Copy(next.told, e.told)
+		next.kept = false
+	}
+	return next
+}
+
 // about tells whether they are those of an attachment.
 func (e *edits) about(record *attachment.Record) bool {
 	return e.of == record.ID && e.since.Equal(record.Since)

@@ -121,6 +121,28 @@ func TestAPodWhoseNetworkIsMadeAnewHasWhatItAsksFor(t *testing.T) {
 	p.expect("changed back", portsKey, portsKey)
 }
 
+// A pod may have several attachments, the newest of which counts.
+func TestWhatWasToldIsKnownWhenTheNewestOfSeveralGoes(t *testing.T) {
+	now := map[string]string{portsKey: "tcp:80"}
+	p := newPlace(t, map[string]string{portsKey: "tcp:80"}, now)
+	older := *p.record
+	newer := older
+	newer.Container, newer.Since = "d", older.Since.Add(time.Second)
+	p.record = &newer
+	p.has = &states{dataplane.MemifName(p.record): {}}
+	p.Reporter.dataplane = p.has
+	now[portsKey] = "tcp:81"
+	p.expect("changed", portsKey, portsKey)
+	p.record = &older
+	p.has = &states{dataplane.MemifName(p.record): {}}
+	p.Reporter.dataplane = p.has
+	p.expect("the newest went", portsKey)
+	p.begin()
+	p.expect("another agent", portsKey)
+	now[portsKey] = "tcp:82"
+	p.expect("changed again", portsKey, portsKey)
+}
+
 func TestAChangeWhileThereWasNoAgentIsTold(t *testing.T) {
 	now := map[string]string{portsKey: "tcp:80"}
 	p := newPlace(t, map[string]string{}, now)

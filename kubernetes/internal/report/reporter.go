@@ -146,7 +146,7 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 	}
 	if annotations, is := r.pods.Seen(id); is {
 		if !known.edits.about(newest) {
-			known.edits = newEdits(newest, annotations, nil)
+			known.edits = known.edits.after(newest, annotations)
 		}
 		for _, key := range known.edits.news(annotations) {
 			r.pods.Tell(id, false, "QuiverChangeIgnored", fmt.Sprintf(
