@@ -175,7 +175,15 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 		all = append(all, some...)
 	}
 	wanted := status{all, known.edits.keys()}.text()
-	if wanted == known.text || now.Sub(known.when) < rest {
+	if now.Sub(known.when) < rest {
+		return false
+	}
+	// Somebody else may have written it: in so much time our own write has been seen.
+	there := known.text
+	if annotations, is := r.pods.Seen(id); is {
+		there = annotations[Annotation]
+	}
+	if wanted == known.text && wanted == there {
 		return false
 	}
 	known.when = now

@@ -227,3 +227,31 @@ func TestWhatQuiverdSaysOfInterfacesIsReported(t *testing.T) {
 	})
 	says(`"ringSize":16384,`)
 }
+
+func TestWhatSomebodyElseWritesInItsPlaceDoesNotStay(t *testing.T) {
+	record := web(false)
+	told, dataplane := &cluster{annotations: map[string]string{}}, &states{dataplane.MemifName(record): {MaxRingSize: 512}}
+	reporter := New(records(func() []*attachment.Record { return []*attachment.Record{record} }), dataplane, told, slog.New(slog.DiscardHandler))
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(seconds, writes int) {
+		t.Helper()
+		reporter.round(t.Context(), start.Add(time.Duration(seconds)*time.Second))
+		if len(told.writes) != writes {
+			t.Fatalf("after %d s: wrote %q", seconds, told.writes)
+		}
+	}
+	at(0, 1)
+	told.annotations[Annotation] = "mine"
+	// No more often than a pod is written to at all; so long our own write may take to be seen, too.
+	at(5, 1)
+	at(10, 2)
+	at(20, 2)
+	delete(told.annotations, Annotation)
+	at(25, 3)
+	at(40, 3)
+	for _, one := range told.writes {
+		if one != offered {
+			t.Errorf("wrote %s", one)
+		}
+	}
+}
