@@ -44,7 +44,7 @@ func explain(words []string) (run, error) {
 		return nil, err
 	}
 	from, to, protocol := words[0], words[1], strings.Join(words[2:], "")
-	if err := inspect.CheckSession(protocol, to); err != nil {
+	if err := inspect.CheckSession(from, to, protocol); err != nil {
 		return nil, misused("explain", "%v", err)
 	}
 	return func(ctx context.Context, at place) error {

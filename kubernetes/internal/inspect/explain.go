@@ -45,15 +45,6 @@ func (c *Cluster) explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if _, is := serviceNamed(from); is {
 		return nil, fmt.Errorf("%s is a Service, which begins no session: name a pod behind it", from)
 	}
-	asked, isService := serviceNamed(to)
-	wanted, err := readSession(protocol, to)
-	if err != nil {
-		return nil, err
-	}
-	sender, err := c.end(ctx, from)
-	if err != nil {
-		return nil, err
-	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -66,6 +57,20 @@ func (c *Cluster) explain(ctx context.Context, from, to, protocol string) ([]Ver
 		defer cancel()
 		return c.callAmong(ctx, nodes, node, inJSON(words)...)
 	}).remembering()
+	return c.explainOn(ctx, from, to, protocol, nodes, ask)
+}
+
+// explainOn does so with these nodes.
+func (c *Cluster) explainOn(ctx context.Context, from, to, protocol string, nodes []Node, ask asker) ([]Verdict, error) {
+	asked, isService := serviceNamed(to)
+	wanted, err := readSession(protocol, to)
+	if err != nil {
+		return nil, err
+	}
+	sender, err := c.end(ctx, from)
+	if err != nil {
+		return nil, err
+	}
 	if sender = sender.found(nodes); isService {
 		return c.explainService(ctx, sender, asked, protocol, nodes, ask)
 	}
@@ -73,7 +78,13 @@ func (c *Cluster) explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if err != nil {
 		return nil, err
 	}
-	if receiver = receiver.found(nodes); receiver.node == "" {
+	if sender, err = wanted.narrow(sender, from); err != nil {
+		return nil, err
+	}
+	if receiver, err = wanted.narrow(receiver.found(nodes), to); err != nil {
+		return nil, err
+	}
+	if receiver.node == "" {
 		return c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
 	}
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
@@ -196,7 +207,7 @@ func (e end) found(nodes []Node) end {
 // end finds one.
 func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
-		return end{addresses: []netip.Addr{address}}, nil
+		return end{addresses: []netip.Addr{address.Unmap()}}, nil
 	}
 	namespace, name, is := strings.Cut(text, "/")
 	if !is {

@@ -41,6 +41,11 @@ func apiOf(t *testing.T, services []core.Service, slices []discovery.EndpointSli
 					answer = one
 				}
 			}
+			for _, one := range pods {
+				if path == "/api/v1/namespaces/"+one.Namespace+"/pods/"+one.Name {
+					answer = one
+				}
+			}
 		}
 		out.Header().Set("Content-Type", "application/json")
 		if answer == nil {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,10 +21,48 @@ type session struct {
 // Forms that are taken.
 const sessionForms = "take tcp/80, udp/53, sctp/7, udplite/7, dccp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah"
 
-// CheckSession says what is wrong with the protocol and port of a session, as Explain is given them.
-func CheckSession(protocol, to string) error {
-	_, err := readSession(protocol, to)
-	return err
+// CheckSession says what is wrong with a session as Explain is given it.
+func CheckSession(from, to, protocol string) error {
+	wanted, err := readSession(protocol, to)
+	if err != nil {
+		return err
+	}
+	var ends []netip.Addr
+	for _, text := range []string{from, to} {
+		if address, err := netip.ParseAddr(text); err == nil {
+			ends = append(ends, address.Unmap())
+		}
+	}
+	other := func(one netip.Addr) bool {
+		_, err := wanted.narrow(end{addresses: []netip.Addr{one}}, one.String())
+		return err != nil
+	}
+	if len(ends) == 2 && other(ends[0]) && other(ends[1]) {
+		return fmt.Errorf("%s and %s: %s is of the other family; say %s", from, to, wanted.protocol, otherICMP[wanted.protocol])
+	}
+	return nil
+}
+
+// otherICMP is that of the other family.
+var otherICMP = map[string]string{"icmp": "icmpv6", "icmpv6": "icmp"}
+
+// narrow is an end with those of its addresses that the protocol can be between: ICMP is another one for each family.
+func (s session) narrow(one end, name string) (end, error) {
+	if otherICMP[s.protocol] == "" {
+		return one, nil
+	}
+	family := map[bool]string{true: "IPv4", false: "IPv6"}[s.protocol == "icmp"]
+	all := one.addresses
+	one.addresses = nil
+	for _, address := range all {
+		if address.Is4() == (s.protocol == "icmp") {
+			one.addresses = append(one.addresses, address)
+		}
+	}
+	if one.addresses == nil {
+		return one, fmt.Errorf("%s has no %s address, between which %s is (%v); say %s", name, family, s.protocol, all, otherICMP[s.protocol])
+	}
+	return one, nil
 }
 
 // readSession reads "tcp/80"; to is whom it is for.

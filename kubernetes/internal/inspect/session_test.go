@@ -1,8 +1,12 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSessionsAreReadAsTheyAreWritten(t *testing.T) {
@@ -33,5 +37,53 @@ func TestSessionsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	if _, err := readSession("tcp/70000", "svc/web"); err == nil {
 		t.Error("a Service is asked at port 70000")
+	}
+}
+
+// podAt is one of namespace shop.
+func podAt(name, node string, addresses ...string) core.Pod {
+	pod := core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: name}, Spec: core.PodSpec{NodeName: node}}
+	for _, one := range addresses {
+		pod.Status.PodIPs = append(pod.Status.PodIPs, core.PodIP{IP: one})
+	}
+	return pod
+}
+
+// Of pods with both families, the one is asked about that has this ICMP: quiverd refuses the other one.
+func TestICMPIsAskedAboutInItsFamilyAlone(t *testing.T) {
+	cluster := apiOf(t, nil, nil, []core.Pod{podAt("a", "n1", "10.0.0.5", "fd00::5"), podAt("b", "n2", "10.0.1.7", "fd00:1::7"), podAt("c", "n2", "10.0.1.8")})
+	dual := slices.Clone(addressNodes)
+	dual[1].Ranges = ranges("10.0.1.0/24", "fd00:1::/64")
+	answers := map[string]string{}
+	for _, node := range []string{"n1", "n2"} {
+		for _, question := range []string{"10.0.0.5 10.0.1.7 icmp", "10.0.0.5 10.0.1.7 ICMP/8", "fd00::5 fd00:1::7 icmpv6", "fd00::5 fd00:1::7 icmpv6/128"} {
+			answers[node+": show acl --match "+question] = said["n1"]
+		}
+	}
+	for _, one := range []struct{ to, protocol, from string }{
+		{"shop/b", "icmp", "10.0.0.5"}, {"shop/b", "ICMP/8", "10.0.0.5"}, {"shop/b", "icmpv6", "fd00::5"}, {"shop/b", "icmpv6/128", "fd00::5"},
+		{"10.0.1.7", "icmp", "10.0.0.5"}, {"fd00:1::7", "icmpv6", "fd00::5"}, {"::ffff:10.0.1.7", "icmp", "10.0.0.5"},
+	} {
+		all, err := cluster.explainOn(t.Context(), "shop/a", one.to, one.protocol, dual, asks(answers))
+		if err != nil || len(all) != 2 || !all[0].Passes || !all[1].Passes || all[0].From.String() != one.from {
+			t.Errorf("%+v: %v, %+v", one, err, all)
+		}
+	}
+	for _, one := range []struct{ to, protocol, says string }{
+		{"shop/c", "icmpv6", "shop/c has no IPv6 address, between which icmpv6 is ([10.0.1.8]); say icmp"},
+		{"fd00:1::7", "icmp/8", "fd00:1::7 has no IPv4 address, between which icmp is ([fd00:1::7]); say icmpv6"},
+	} {
+		if all, err := cluster.explainOn(t.Context(), "shop/a", one.to, one.protocol, dual, asks(answers)); err == nil || err.Error() != one.says {
+			t.Errorf("%v, %+v", err, all)
+		}
+	}
+	// Between addresses it is seen before anybody is asked.
+	if err := CheckSession("10.0.0.5", "10.0.1.7", "icmpv6"); err == nil || err.Error() != "10.0.0.5 and 10.0.1.7: icmpv6 is of the other family; say icmp" {
+		t.Error(err)
+	}
+	for _, from := range []string{"shop/a", "fd00::5"} {
+		if err := CheckSession(from, "fd00:1::7", "icmpv6"); err != nil {
+			t.Error(err)
+		}
 	}
 }
