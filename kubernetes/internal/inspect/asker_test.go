@@ -87,7 +87,7 @@ func TestOfANodeThatCannotBeAskedItsVerdictsAloneAreUnknown(t *testing.T) {
 		}
 		return []byte(said["n1"]), nil
 	}
-	all, err := b.explain(end{addresses("10.0.0.5"), "n1"}, "tcp/80", nodes, ask)
+	all, err := b.explain(end{addresses: addresses("10.0.0.5"), node: "n1"}, "tcp/80", nodes, ask)
 	var out []string
 	for _, one := range all[min(1, len(all)):] {
 		out = append(out, fmt.Sprintf("%v %s %s %s", one.To, one.Node, one.word(), one.Because))

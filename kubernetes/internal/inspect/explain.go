@@ -21,6 +21,10 @@ type end struct {
 	addresses []netip.Addr
 	// Node on which it is, if it is a pod.
 	node string
+	// Pod that was named, "namespace/name"; empty: none was.
+	pod string
+	// Why nobody has its addresses any more; empty: somebody may.
+	gone string
 }
 
 // Explain asks the nodes of both ends what becomes of a session. An end is a pod, "pod" or "namespace/pod", or an address; one at
@@ -72,7 +76,9 @@ func (c *Cluster) explainOn(ctx context.Context, from, to, protocol string, node
 		return nil, err
 	}
 	if sender = sender.found(nodes); isService {
-		return c.explainService(ctx, sender, asked, protocol, nodes, ask)
+		all, err := c.explainService(ctx, sender, asked, protocol, nodes, ask)
+		sender.without(all, ask)
+		return all, err
 	}
 	receiver, err := c.end(ctx, to)
 	if err != nil {
@@ -85,12 +91,17 @@ func (c *Cluster) explainOn(ctx context.Context, from, to, protocol string, node
 		return nil, err
 	}
 	if receiver.node == "" {
-		return c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
+		all, err := c.explainAddress(ctx, sender, receiver.addresses[0], wanted, nodes, ask)
+		sender.without(all, ask)
+		return all, err
 	}
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
 		return nil, err
 	}
-	return explain(sender, receiver, protocol, ask)
+	all, err := explain(sender, receiver, protocol, ask)
+	receiver.without(all, ask)
+	sender.without(all, ask)
+	return all, err
 }
 
 // nameWhole has verdicts name policies whose names are too long for those of their lists. Who may not read policies is left with the beginnings.

@@ -94,8 +94,8 @@ var (
 		{Name: "n1", Pod: pod(core.ConditionTrue), Addresses: addresses("192.168.7.1"), Ranges: ranges("10.0.0.0/24")},
 		{Name: "n2", Pod: pod(core.ConditionTrue), Addresses: addresses("192.168.7.2"), Ranges: ranges("10.0.1.0/24")},
 	}
-	podOnN1 = end{addresses("10.0.0.5"), "n1"}
-	podOnN2 = end{addresses("10.0.1.5"), "n2"}
+	podOnN1 = end{addresses: addresses("10.0.0.5"), node: "n1"}
+	podOnN2 = end{addresses: addresses("10.0.1.5"), node: "n2"}
 )
 
 // given is toBackend for another VIP.

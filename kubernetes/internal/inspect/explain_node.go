@@ -153,7 +153,7 @@ func protocolOnly(wanted session) string {
 func atHostPort(pods []core.Pod, to netip.Addr, wanted session) (found *end, target uint16, name string) {
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed || wanted.port == 0 {
+		if ended(pod) || wanted.port == 0 {
 			continue
 		}
 		containers := slices.Clone(pod.Spec.Containers)
@@ -194,14 +194,20 @@ func isAt(hostIP string, to netip.Addr) bool {
 
 // addressesOf are those of a pod.
 func addressesOf(pod *core.Pod) (end, error) {
-	found := end{node: pod.Spec.NodeName}
+	found := end{node: pod.Spec.NodeName, pod: pod.Namespace + "/" + pod.Name}
+	if ended(pod) {
+		found.gone = fmt.Sprintf("pod %s has ended (%s): nobody has its address any more, or another one has", found.pod, pod.Status.Phase)
+	}
 	for _, entry := range pod.Status.PodIPs {
 		if address, err := netip.ParseAddr(entry.IP); err == nil {
 			found.addresses = append(found.addresses, address)
 		}
 	}
-	if len(found.addresses) == 0 {
-		return end{}, errors.New("pod " + pod.Namespace + "/" + pod.Name + " has no address yet")
+	switch {
+	case len(found.addresses) == 0 && found.gone != "":
+		return end{}, errors.New(found.gone)
+	case len(found.addresses) == 0:
+		return end{}, fmt.Errorf("pod %s has no address yet", found.pod)
 	}
 	return found, nil
 }

@@ -47,6 +47,7 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 	}
 	config.Interfaces = []*quiver.Interface{asks, host}
 	config.Routes = []*quiver.Route{
+		{Prefix: "10.0.1.7/32", NextHops: []*quiver.NextHop{{Interface: host.Name}}}, {Prefix: "10.0.0.0/24", Action: quiver.RouteAction_ROUTE_ACTION_UNREACHABLE},
 		{Prefix: "10.0.0.5/32", NextHops: []*quiver.NextHop{{Interface: asks.Name}}}, {Prefix: "0.0.0.0/0", NextHops: []*quiver.NextHop{{Interface: host.Name}}},
 	}
 	if err := client.Apply(t.Context(), config, nil); err != nil {
@@ -80,6 +81,15 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 			if !seen[want] || len(seen) != 3 {
 				t.Errorf("%s isn't among %v", want, seen)
 			}
+		}
+	}
+	// Who has an address is told by its route.
+	for address, has := range map[string]string{
+		"10.0.0.5": "", "10.0.0.6": "nobody has 10.0.0.6 there: quiverd takes the route 10.0.0.0/24, and answers that it is unreachable",
+		"10.7.7.7": "nobody has 10.7.7.7 there: quiverd takes the route 0.0.0.0/0, which is no pod's",
+	} {
+		if got := (end{node: "n1"}).missing(netip.MustParseAddr(address), ask); got != has {
+			t.Errorf("%s: %s", address, got)
 		}
 	}
 	// From the pod to itself and to a node, the answers are read as well.

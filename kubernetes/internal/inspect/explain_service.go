@@ -238,6 +238,9 @@ func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort
 		one.Port = at.Port()
 		all = append(all, one)
 	}
+	if host == nil {
+		backend.without(all, ask)
+	}
 	if host != nil {
 		because := fmt.Sprintf("is node %s itself: %s", host.Name, notLooked)
 		all = append(all, Verdict{From: sender.addresses[0], To: at.Addr(), Port: at.Port(), Node: host.Name, Unknown: true, Because: because})

@@ -75,7 +75,7 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 		asked = append(asked, node+": "+strings.Join(words, " "))
 		return []byte(said[asked[len(asked)-1]]), nil
 	})
-	from := end{addresses("10.0.0.5", "fd00::5"), "n1"}
+	from := end{addresses: addresses("10.0.0.5", "fd00::5"), node: "n1"}
 	check := func(b behind, want string) {
 		t.Helper()
 		all, err := b.explain(from, "tcp/80", nil, ask)
@@ -126,7 +126,7 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 
 func TestWhatOfAServiceCannotBeAskedIsSaid(t *testing.T) {
 	ask := func(string, ...string) ([]byte, error) { return []byte(`{}`), nil }
-	pod := end{addresses("10.0.0.5"), "n1"}
+	pod := end{addresses: addresses("10.0.0.5"), node: "n1"}
 	outside := web("10.96.0.1")
 	outside.service.Spec.Type, outside.service.Spec.ExternalName = core.ServiceTypeExternalName, "web.example"
 	empty := web("None")
@@ -238,7 +238,7 @@ func TestOfVeryManyEndpointsItIsSaidThatNotAllAreAskedAbout(t *testing.T) {
 		backends = append(backends, fmt.Sprintf(`{"address":"10.0.1.%d","port":8080,"state":"active"}`, 7+i))
 	}
 	b := web("10.96.0.1")
-	all, err := b.explain(end{addresses("10.0.0.5"), "n1"}, "tcp/80", nil, func(_ string, words ...string) ([]byte, error) {
+	all, err := b.explain(end{addresses: addresses("10.0.0.5"), node: "n1"}, "tcp/80", nil, func(_ string, words ...string) ([]byte, error) {
 		switch strings.Join(words[:2], " ") {
 		case "show vip":
 			return fmt.Appendf(nil, `{"vips":[{"backends":[%s]}]}`, strings.Join(backends, ",")), nil

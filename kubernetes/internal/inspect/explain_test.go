@@ -45,7 +45,7 @@ func TestExplainNamesPoliciesAndRulesOnBothNodes(t *testing.T) {
 		asked = append(asked, node+": "+strings.Join(words, " "))
 		return []byte(said[node]), nil
 	})
-	from, to := end{addresses("10.0.0.5", "fd00::5"), "n1"}, end{addresses("10.0.1.7", "fd00:1::7"), "n2"}
+	from, to := end{addresses: addresses("10.0.0.5", "fd00::5"), node: "n1"}, end{addresses: addresses("10.0.1.7", "fd00:1::7"), node: "n2"}
 	all, err := explain(from, to, "tcp/80", ask)
 	var out strings.Builder
 	pass, failed := PrintVerdicts(&out, all, false)
@@ -63,24 +63,24 @@ fd00::5   fd00:1::7  n2    denied   ingress: no rule of NetworkPolicy default/we
 	}
 
 	// Of two on a node it is asked once; an address is on none.
-	all, err = explain(end{addresses("10.0.2.5"), "n3"}, end{addresses("10.0.2.7"), "n3"}, "tcp/80", ask)
+	all, err = explain(end{addresses: addresses("10.0.2.5"), node: "n3"}, end{addresses: addresses("10.0.2.7"), node: "n3"}, "tcp/80", ask)
 	because := "egress: egress-0.1 of NetworkPolicy red/asks; ingress: the node always reaches its pods"
 	if err != nil || len(all) != 1 || !all[0].Passes || all[0].Because != because {
 		t.Errorf("%v, %+v", err, all)
 	}
-	all, err = explain(end{addresses("10.0.3.5"), "n4"}, end{addresses("10.0.3.7"), "n4"}, "tcp/80", ask)
+	all, err = explain(end{addresses: addresses("10.0.3.5"), node: "n4"}, end{addresses: addresses("10.0.3.7"), node: "n4"}, "tcp/80", ask)
 	because = "egress: no policy decides; ingress: passed on by ingress-0 of ClusterNetworkPolicy p (to-tenants), then ingress-2 of BaselineAdminNetworkPolicy default"
 	if err != nil || len(all) != 1 || all[0].Passes || all[0].Because != because {
 		t.Errorf("%v, %+v", err, all)
 	}
-	if all, err = explain(end{addresses("192.0.2.1"), ""}, to, "tcp/80", ask); err != nil || len(all) != 1 || all[0].Node != "n2" {
+	if all, err = explain(end{addresses: addresses("192.0.2.1"), node: ""}, to, "tcp/80", ask); err != nil || len(all) != 1 || all[0].Node != "n2" {
 		t.Errorf("%v, %+v", err, all)
 	}
 
-	if _, err = explain(end{addresses("192.0.2.1"), ""}, end{addresses("192.0.2.2"), ""}, "tcp/80", ask); err == nil {
+	if _, err = explain(end{addresses: addresses("192.0.2.1"), node: ""}, end{addresses: addresses("192.0.2.2"), node: ""}, "tcp/80", ask); err == nil {
 		t.Error("two addresses are explained")
 	}
-	if _, err = explain(end{addresses("fd00::1"), ""}, end{addresses("10.0.1.7"), "n2"}, "tcp/80", ask); err == nil {
+	if _, err = explain(end{addresses: addresses("fd00::1"), node: ""}, end{addresses: addresses("10.0.1.7"), node: "n2"}, "tcp/80", ask); err == nil {
 		t.Error("two families are explained")
 	}
 }
@@ -96,7 +96,7 @@ func TestExplainTellsPoliciesApartWhoseNamesBeginAlike(t *testing.T) {
 			steps = append(steps, fmt.Sprintf(`{"place":"ingress","acl":%q,"action":"unspecified"}`, policy.ListNames(key)[0]))
 		}
 		steps = append(steps, fmt.Sprintf(`{"place":"egress","acl":%q,"rule":{"number":1,"rule":{"name":"egress-0.1"}},"action":"reflect"}`, policy.ListNames(keys[0])[1]))
-		all, err := explain(end{[]netip.Addr{netip.MustParseAddr("10.0.0.5")}, "n1"}, end{addresses: []netip.Addr{netip.MustParseAddr("10.0.1.7")}}, "tcp/80", func(string, ...string) ([]byte, error) {
+		all, err := explain(end{addresses: []netip.Addr{netip.MustParseAddr("10.0.0.5")}, node: "n1"}, end{addresses: []netip.Addr{netip.MustParseAddr("10.0.1.7")}}, "tcp/80", func(string, ...string) ([]byte, error) {
 			return []byte(`{"verdict":"denied","steps":[` + strings.Join(steps, ",") + `]}`), nil
 		})
 		if err != nil || len(all) != 1 {
@@ -139,7 +139,7 @@ func TestAHostIsWhoItIsInTunnels(t *testing.T) {
 		{Name: "n1", Pod: &core.Pod{}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}},
 		{Name: "n2", Pod: &core.Pod{}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24"), netip.MustParsePrefix("fd00:2::/64")}},
 	}
-	web := end{[]netip.Addr{netip.MustParseAddr("10.244.1.5")}, "n1"}
+	web := end{addresses: []netip.Addr{netip.MustParseAddr("10.244.1.5")}, node: "n1"}
 	for hop, cases := range map[string]map[string]string{"pod:to-n1": {"192.0.2.2": "10.244.2.0", "192.0.2.1": "192.0.2.1", "203.0.113.9": "203.0.113.9"}, "pod:host": {"192.0.2.2": "192.0.2.2"}} {
 		for from, want := range cases {
 			got, err := end{addresses: []netip.Addr{netip.MustParseAddr(from)}}.behindTunnel(web, nodes, func(string, ...string) ([]byte, error) {

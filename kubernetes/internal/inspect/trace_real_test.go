@@ -92,7 +92,7 @@ func TestTwoDataplanesShowTheWayOfAPacket(t *testing.T) {
 	}
 	// The first ones wait for their neighbour: what goes on then is another packet.
 	realtest.Eventually(t, "packets are followed", func() bool {
-		all, err := spots(order, end{addresses("10.244.1.2"), "n1"}, peer, []Node{quiverOn("n1"), quiverOn("n2")})
+		all, err := spots(order, end{addresses: addresses("10.244.1.2"), node: "n1"}, peer, []Node{quiverOn("n1"), quiverOn("n2")})
 		if err == nil {
 			traced, err = (&plan{order, all, true, look}).run(t.Context(), ask)
 		}

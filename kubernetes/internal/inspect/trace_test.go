@@ -93,7 +93,7 @@ func ordered(t *testing.T, order Order) *plan {
 	t.Helper()
 	order.From = "client"
 	to := receiver{asked: addresses("10.96.0.10"), answers: addresses("10.244.8.5"), nodes: []string{"n2"}, service: true}
-	all, err := spots(order, end{addresses("10.244.7.2"), "n1"}, to, []Node{quiverOn("n1"), quiverOn("n2"), quiverOn("n3")})
+	all, err := spots(order, end{addresses: addresses("10.244.7.2"), node: "n1"}, to, []Node{quiverOn("n1"), quiverOn("n2"), quiverOn("n3")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestWhereServicesLead(t *testing.T) {
 }
 
 func TestNodesWithoutQuiverCannotTrace(t *testing.T) {
-	sender := end{addresses("10.244.7.2"), "n1"}
+	sender := end{addresses: addresses("10.244.7.2"), node: "n1"}
 	all := []Node{{Name: "n1", Pod: nil}, quiverOn("n2")}
 	if _, err := spots(Order{From: "client"}, sender, receiver{}, all); err == nil || !strings.Contains(err.Error(), "node n1, which has no pod of Quiver") {
 		t.Errorf("%v", err)
