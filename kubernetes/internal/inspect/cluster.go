@@ -204,8 +204,8 @@ func (c *Cluster) RunAgent(ctx context.Context, node Node, words []string, out, 
 	return c.Exec(ctx, where, append([]string{"quiver-agent"}, words...), out, failures)
 }
 
-// Forwards tells whether packets of pods go through: Quiver's pod is ready, and isn't the one that takes it away.
-func (n Node) Forwards() bool { return n.Pod != nil && !n.uninstalls() && n.ready() }
+// Forwards tells whether packets of pods go through: Quiver's pod is ready, stays, and isn't the one that takes it away.
+func (n Node) Forwards() bool { return n.Pod != nil && n.leaves() == "" && n.ready() }
 
 // ready tells whether its pod is.
 func (n Node) ready() bool { return Ready(n.Pod) }

@@ -133,6 +133,25 @@ func spots(order Order, sender end, to receiver, nodes []Node) ([]*spot, error) 
 
 // attached are a pod's interfaces in the dataplane: those to which its addresses are routed.
 func attached(quiver func(words ...string) ([]byte, error), pod string, addresses []netip.Addr) (names []string, err error) {
+	routes, err := routesOf(quiver)
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range addresses {
+		for _, name := range routes[address] {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if names == nil {
+		return nil, fmt.Errorf("quiverd has no route to pod %s (%v): it has no interface of Quiver's, or the agent isn't ready", pod, addresses)
+	}
+	return names, nil
+}
+
+// routesOf are the interfaces to which a dataplane routes single addresses, as it does those of pods.
+func routesOf(quiver func(words ...string) ([]byte, error)) (map[netip.Addr][]string, error) {
 	type hop struct{ Interface string }
 	var found struct {
 		Objects []struct {
@@ -150,22 +169,20 @@ func attached(quiver func(words ...string) ([]byte, error), pod string, addresse
 	if err := read(&found, quiver, "get", "route", "--status"); err != nil {
 		return nil, err
 	}
+	routes := map[netip.Addr][]string{}
 	for _, entry := range found.Objects {
 		route := entry.Object.Route
 		prefix, err := netip.ParsePrefix(route.Prefix)
-		if err != nil || !prefix.IsSingleIP() || !slices.Contains(addresses, prefix.Addr()) {
+		if err != nil || !prefix.IsSingleIP() {
 			continue
 		}
 		for _, hop := range append(route.NextHops, route.PortSplit.NextHop) {
-			if hop.Interface != "" && !slices.Contains(names, hop.Interface) {
-				names = append(names, hop.Interface)
+			if hop.Interface != "" {
+				routes[prefix.Addr()] = append(routes[prefix.Addr()], hop.Interface)
 			}
 		}
 	}
-	if names == nil {
-		return nil, fmt.Errorf("quiverd has no route to pod %s (%v): it has no interface of Quiver's, or the agent isn't ready", pod, addresses)
-	}
-	return names, nil
+	return routes, nil
 }
 
 // entrances are the interfaces by which packets of other nodes come in: all that have a port, but pods'.

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	core "k8s.io/api/core/v1"
+
 	"quiver/kubernetes/internal/dataplane"
 )
 
@@ -44,15 +46,26 @@ func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	pods, err := c.networked(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	all = make([]Status, len(nodes))
+	bare := make([][]core.Pod, len(nodes))
 	var waiting sync.WaitGroup
 	for i, node := range nodes {
 		waiting.Go(func() {
 			quiver := func(words ...string) ([]byte, error) { return c.call(ctx, node, inJSON(words)...) }
 			all[i] = status(node, quiver, func(words ...string) ([]byte, error) { return c.callAgent(ctx, node, words...) })
+			if all[i].Forwards && all[i].Version != "" {
+				bare[i] = unattached(pods[node.Name], quiver)
+			}
 		})
 	}
 	waiting.Wait()
+	if err := c.tellUnattached(ctx, all, bare); err != nil {
+		return nil, false, err
+	}
 	well = true
 	for _, node := range all {
 		well = well && node.Forwards && len(node.Troubles) == 0
@@ -82,8 +95,8 @@ func status(node Node, quiver, agent func(words ...string) ([]byte, error)) Stat
 			s.Troubles = append(s.Troubles, fmt.Sprintf("%s has ended: %s, exit status %d: see its log", container.Name, ended.Reason, ended.ExitCode))
 		}
 	}
-	if node.uninstalls() {
-		// Neither quiverd nor an agent is there to ask.
+	if node.leaves() != "" {
+		// Neither quiverd nor an agent is there to ask, or not for long.
 		return s
 	}
 	if err := s.ask(quiver); err != nil {
@@ -192,16 +205,18 @@ func Print(to io.Writer, all []Status) error {
 	fmt.Fprintln(table, "NODE\tFORWARDS\tQUIVERD\tUP\tRESTARTS\tPODS\tMEMIFS\tTUNNELS\tMTU")
 	for _, node := range all {
 		forwards, version, up, mtu := "no", "-", "-", "-"
+		pods, memifs, tunnels := "-", "-", "-"
 		if node.Forwards {
 			forwards = "yes"
 		}
 		if node.Version != "" {
 			version, up = node.Version, node.Up.Round(time.Second).String()
+			pods, memifs, tunnels = fmt.Sprint(node.Pods), fmt.Sprint(node.Memifs), fmt.Sprint(node.Tunnels)
 		}
 		if node.MTU != 0 {
 			mtu = fmt.Sprint(node.MTU)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", node.Name, forwards, version, up, node.Restarts, node.Pods, node.Memifs, node.Tunnels, mtu)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", node.Name, forwards, version, up, node.Restarts, pods, memifs, tunnels, mtu)
 	}
 	if err := table.Flush(); err != nil {
 		return err

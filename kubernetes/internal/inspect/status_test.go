@@ -88,21 +88,21 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 		status(leaving(core.ConditionTrue), nobody, nobody),
 		status(leaving(core.ConditionFalse), nobody, nobody),
 		status(leaving(core.ConditionFalse, stuck), nobody, nobody),
-		status(Node{Name: "n9", Pod: ending}, sound, says("forwarding\n")),
+		status(Node{Name: "n9", Pod: ending}, nobody, nobody),
 		status(Node{Name: "na", Pod: pod(core.ConditionFalse, over)}, sound, silent),
 	})
 	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS  TUNNELS  MTU
 n1      yes       0.1.0    1m2s  0         2     1       1        1450
-node-2  no        -        -     7         0     0       0        -
-n3      no        -        -     0         0     0       0        -
+node-2  no        -        -     7         -     -       -        -
+n3      no        -        -     0         -     -       -        -
 n4      no        0.1.0    1m2s  0         2     1       1        1450
 n5      yes       0.1.0    1m2s  0         2     1       1        1450
 n6      no        0.1.0    1m2s  0         2     1       1        1450
 n7      no        0.1.0    1m2s  0         2     1       1        1450
-n8      no        -        -     0         0     0       0        -
-n8      no        -        -     0         0     0       0        -
-n8      no        -        -     2         0     0       0        -
-n9      yes       0.1.0    1m2s  0         2     1       1        1450
+n8      no        -        -     0         -     -       -        -
+n8      no        -        -     0         -     -       -        -
+n8      no        -        -     2         -     -       -        -
+n9      no        -        -     0         -     -       -        -
 na      no        0.1.0    1m2s  0         2     1       1        1450
 n1: interface pod:default.b:1f0f0f0f:eth0 is failed: network namespace /run/netns/x doesn't exist
 n1: the host's firewall drops IPv4
