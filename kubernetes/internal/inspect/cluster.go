@@ -175,9 +175,29 @@ func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte,
 	var out, failed bytes.Buffer
 	begun := time.Now()
 	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
-		return nil, whyFailed("quiver", err, failed.String(), time.Since(begun))
+		return nil, whyFailed("quiver", err, c.fitting(node, words, failed.String()), time.Since(begun))
 	}
 	return out.Bytes(), nil
+}
+
+// fitting is what `quiver` says of why it has failed, with remedies for a quiverd in a pod, and without the words that it was asked by: whoever asks tells them.
+func (c *Cluster) fitting(node Node, words []string, failures string) string {
+	text := strings.TrimPrefix(strings.TrimSpace(failures), "quiver: ")
+	if text == "" {
+		return ""
+	}
+	for n := len(words); n > 0; n-- {
+		if rest, is := strings.CutPrefix(text, strings.Join(words[:n], " ")+": "); is {
+			text = rest
+			break
+		}
+	}
+	log := fmt.Sprintf("(kubectl -n %s logs %s -c %s)", c.namespace, node.Pod.Name, container)
+	anew := fmt.Sprintf("(kubectl -n %s delete pod %s)", c.namespace, node.Pod.Name)
+	return strings.NewReplacer(
+		"is it running? (systemctl start quiverd)", "is it running? "+log, "; does it listen elsewhere? (--socket or QUIVER_SOCKET)", "",
+		"(journalctl -u quiverd)", log, "restart it (systemctl restart quiverd)", "delete the pod "+anew, "start it again (systemctl start quiverd)", "delete the pod "+anew,
+	).Replace(text)
 }
 
 // whyFailed is what a program on a node says of why it has failed, after so long. It has no exit status that would be ours.

@@ -42,3 +42,21 @@ func TestWhyAProgramOnANodeHasFailedIsTold(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What `quiver` said of a quiverd that was stopped, hung or had gone, on a host.
+func TestRemediesFitAQuiverdInAPod(t *testing.T) {
+	there := pod(core.ConditionTrue)
+	there.Name = "quiver-x7"
+	const log, anew = "(kubectl -n net logs quiver-x7 -c quiverd)", "delete the pod (kubectl -n net delete pod quiver-x7)"
+	for said, want := range map[string]string{
+		"quiver: show version: quiverd at /run/quiver/api.sock doesn't answer (within 5 s): it hangs, or isn't let run; look at its log (journalctl -u quiverd), and restart it (systemctl restart quiverd)\n": "quiverd at /run/quiver/api.sock doesn't answer (within 5 s): it hangs, or isn't let run; look at its log " + log + ", and " + anew,
+		"quiver: can't reach quiverd at /x: no such file: is it running? (systemctl start quiverd); does it listen elsewhere? (--socket or QUIVER_SOCKET)":                                                     "can't reach quiverd at /x: no such file: is it running? " + log,
+		"quiver: can't reach quiverd at /x: connection refused: it has ended; start it again (systemctl start quiverd)":                                                                                        "can't reach quiverd at /x: connection refused: it has ended; " + anew,
+		"quiver: show: quiverd went away (broken pipe); see its log (journalctl -u quiverd)":                                                                                                                   "quiverd went away (broken pipe); see its log " + log,
+		"quiver: showing is wrong": "showing is wrong",
+	} {
+		if got := (&Cluster{namespace: "net"}).fitting(Node{Name: "n1", Pod: there}, []string{"show", "version", "--output", "json"}, said); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
