@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	core "k8s.io/api/core/v1"
+	api "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -225,13 +226,47 @@ func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 		namespace, name = core.NamespaceDefault, text
 	}
 	pod, err := c.client.Pods(namespace).Get(ctx, name, meta.GetOptions{})
+	if api.IsNotFound(err) {
+		return end{}, c.noPod(ctx, namespace, name, is)
+	}
 	if err != nil {
 		return end{}, err
 	}
 	if pod.Spec.HostNetwork {
-		return end{}, fmt.Errorf("pod %s/%s has its node's network, not one of Quiver's; give its address where it is the other end", namespace, name)
+		var its []string
+		for _, one := range pod.Status.HostIPs {
+			its = append(its, one.IP)
+		}
+		text := fmt.Sprintf("pod %s/%s has the network of its node, %s, not one of Quiver's; where it is the other end, give the node's address", namespace, name, pod.Spec.NodeName)
+		if its != nil {
+			text += ": " + strings.Join(its, " or ")
+		}
+		return end{}, errors.New(text)
 	}
 	return addressesOf(pod)
+}
+
+// noPod says that a pod isn't there, and what else is called so: a Service, or, where no namespace is said, a node.
+func (c *Cluster) noPod(ctx context.Context, namespace, name string, said bool) error {
+	text := fmt.Sprintf("there is no pod %s in namespace %s", name, namespace)
+	service := "svc/" + namespace + "/" + name
+	if !said {
+		service = "svc/" + name
+		if node, err := c.client.Nodes().Get(ctx, name, meta.GetOptions{}); err == nil {
+			var its []string
+			for _, one := range nodeOf(node, nil).Addresses {
+				its = append(its, one.String())
+			}
+			return fmt.Errorf("%s; %s is a node: where it is the other end, give its address: %s", text, name, strings.Join(its, " or "))
+		}
+	}
+	if _, err := c.client.Services(namespace).Get(ctx, name, meta.GetOptions{}); err == nil {
+		return fmt.Errorf("%s; there is a Service of that name: say %s", text, service)
+	}
+	if !said {
+		text += "; one of another namespace is NAMESPACE/" + name
+	}
+	return errors.New(text)
 }
 
 func explain(from, to end, protocol string, ask asker) ([]Verdict, error) {

@@ -47,8 +47,15 @@ func apiOf(t *testing.T, services []core.Service, slices []discovery.EndpointSli
 				}
 			}
 		}
+		if path == "/api/v1/nodes/n1" {
+			answer = core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1"}, Status: core.NodeStatus{Addresses: []core.NodeAddress{{Address: "192.168.7.1"}, {Address: "n1"}, {Address: "fd00:7::1"}}}}
+		}
 		out.Header().Set("Content-Type", "application/json")
-		if answer == nil {
+		if answer == nil && strings.Count(path, "/") >= 4 && !strings.HasSuffix(path, "/endpointslices") {
+			// One object that isn't there.
+			out.WriteHeader(http.StatusNotFound)
+			answer = meta.Status{TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusFailure, Message: "not found", Reason: meta.StatusReasonNotFound, Code: http.StatusNotFound}
+		} else if answer == nil {
 			out.WriteHeader(http.StatusForbidden)
 			answer = meta.Status{TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusFailure, Message: "may not", Reason: meta.StatusReasonForbidden, Code: http.StatusForbidden}
 		}

@@ -151,3 +151,28 @@ func TestAHostIsWhoItIsInTunnels(t *testing.T) {
 		}
 	}
 }
+
+// Who isn't meant by a name is told what would be.
+func TestNamesThatAreNoPodsOfQuiversTellWhatToSay(t *testing.T) {
+	host := podAt("agent", "n1", "192.168.7.1")
+	host.Spec.HostNetwork, host.Status.HostIPs = true, []core.HostIP{{IP: "192.168.7.1"}, {IP: "fd00:7::1"}}
+	web, _ := served("web", "10.96.0.1", 80, 0, 8080)
+	own := web
+	own.Namespace, own.Name = "default", "kubernetes"
+	cluster := apiOf(t, []core.Service{web, own}, nil, []core.Pod{host})
+	for name, want := range map[string]string{
+		"n1":         "there is no pod n1 in namespace default; n1 is a node: where it is the other end, give its address: 192.168.7.1 or fd00:7::1",
+		"shop/agent": "pod shop/agent has the network of its node, n1, not one of Quiver's; where it is the other end, give the node's address: 192.168.7.1 or fd00:7::1",
+		"client":     "there is no pod client in namespace default; one of another namespace is NAMESPACE/client",
+		"red/client": "there is no pod client in namespace red",
+		"kubernetes": "there is no pod kubernetes in namespace default; there is a Service of that name: say svc/kubernetes",
+		"shop/web":   "there is no pod web in namespace shop; there is a Service of that name: say svc/shop/web",
+	} {
+		if _, err := cluster.end(t.Context(), name); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := cluster.behind(t.Context(), named{"shop", "none", ""}); err == nil || err.Error() != "there is no Service none in namespace shop" {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
+	api "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -67,6 +68,9 @@ func (b behind) String() string {
 // behind finds them.
 func (c *Cluster) behind(ctx context.Context, asked named) (behind, error) {
 	service, err := c.client.Services(asked.namespace).Get(ctx, asked.name, meta.GetOptions{})
+	if api.IsNotFound(err) {
+		return behind{}, fmt.Errorf("there is no Service %s in namespace %s", asked.name, asked.namespace)
+	}
 	if err != nil {
 		return behind{}, err
 	}
