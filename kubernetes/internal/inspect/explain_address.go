@@ -15,6 +15,9 @@ import (
 // What is never looked at of a node itself.
 const notLooked = "whether anything listens there, and what the node's own firewall says, isn't looked at"
 
+// The same of what has no ports.
+const notAnswered = "whether it answers, and what the node's own firewall says, isn't looked at"
+
 // place is an address and a port at which a Service is asked.
 type place struct {
 	service *core.Service
@@ -51,7 +54,7 @@ func (c *Cluster) explainAddress(ctx context.Context, sender end, to netip.Addr,
 		if err != nil {
 			return nil, fmt.Errorf("%v is node %s, and its pods, of which one may have that port of it, can't be listed: %w", to, host.Name, err)
 		}
-		looked := fmt.Sprintf("addresses and node ports of %d Services, host ports of %d pods", len(services.Items), len(pods.Items))
+		looked := fmt.Sprintf("addresses and node ports of %d Services, host ports of %d pods", len(services.Items), haveHostPorts(pods.Items))
 		return explainHost(sender, *host, to, wanted, pods.Items, looked, nodes, ask)
 	}
 	if sender.node == "" {

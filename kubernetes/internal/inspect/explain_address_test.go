@@ -264,6 +264,7 @@ func TestASessionToANodeIsExplainedAsItsPortsHaveIt(t *testing.T) {
 	web, its := served("web", "10.96.0.1", 80, 30080, 8080, "10.0.1.7")
 	cluster := apiOf(t, []core.Service{web}, []discovery.EndpointSlice{its}, []core.Pod{
 		done,
+		on("plain", false, core.ContainerPort{ContainerPort: 8443}, "10.0.1.9"),
 		on("elsewhere", false, core.ContainerPort{HostPort: 8443, ContainerPort: 81, HostIP: "192.168.7.9"}, "10.0.1.6"),
 		on("dns", false, core.ContainerPort{HostPort: 8443, ContainerPort: 53, Protocol: core.ProtocolUDP}, "10.0.1.6"),
 		on("edge", false, core.ContainerPort{HostPort: 8443, ContainerPort: 443, HostIP: "0.0.0.0"}, "10.0.1.7"),
@@ -290,7 +291,7 @@ func TestASessionToANodeIsExplainedAsItsPortsHaveIt(t *testing.T) {
 		"n1: show acl --match 10.0.0.5 192.168.7.2 tcp/30080":  allowed,
 		"n2: show acl --match 198.51.100.9 10.0.1.7 tcp/30080": allowed,
 	}
-	own := "is node n2 itself: " + notLooked + "; nobody of these answers at %s: addresses and node ports of 1 Services, host ports of 5 pods"
+	own := "is node n2 itself: " + notLooked + "; nobody of these answers at %s: addresses and node ports of 1 Services, host ports of 4 pods"
 	leads, rule := "host port of pod shop/edge: leads to 10.0.1.7:443", "ingress: no rule of NetworkPolicy default/web.v1"
 	outside := end{addresses: addresses("198.51.100.9")}
 	for _, one := range []struct {
@@ -305,7 +306,7 @@ func TestASessionToANodeIsExplainedAsItsPortsHaveIt(t *testing.T) {
 		{outside, "tcp/8443", false, []string{"198.51.100.9 192.168.7.2:8443 n2 passes " + leads, "198.51.100.9 10.0.1.7:443 n2 denied " + rule}},
 		{podOnN1, "tcp/10250", false, []string{"10.0.0.5 192.168.7.2:10250 n1 denied " + rule, "10.0.0.5 192.168.7.2:10250 n2 unknown " + fmt.Sprintf(own, "tcp/10250")}},
 		{podOnN2, "tcp/10250", false, []string{"10.0.1.5 192.168.7.2:10250 n2 passes no policy is for it", "10.0.1.5 192.168.7.2:10250 n2 unknown " + fmt.Sprintf(own, "tcp/10250")}},
-		{podOnN1, "icmp", false, []string{"10.0.0.5 192.168.7.2 n1 passes no policy is for it", "10.0.0.5 192.168.7.2 n2 unknown " + fmt.Sprintf(own, "icmp")}},
+		{podOnN1, "icmp", false, []string{"10.0.0.5 192.168.7.2 n1 passes no policy is for it", "10.0.0.5 192.168.7.2 n2 unknown is node n2 itself: " + notAnswered}},
 		{podOnN1, "tcp/9100", false, []string{"10.0.0.5 192.168.7.2:9100 n1 passes no policy is for it",
 			"10.0.0.5 192.168.7.2:9100 n2 unknown is node n2 itself, where pod shop/agent says that it listens, with the node's own network: " + notLooked}},
 		{outside, "tcp/10250", false, []string{"198.51.100.9 192.168.7.2:10250 n2 unknown " + fmt.Sprintf(own, "tcp/10250")}},

@@ -113,6 +113,9 @@ func explainHost(sender end, host Node, to netip.Addr, wanted session, pods []co
 			all = append(all, one)
 		}
 		because := fmt.Sprintf("is node %s itself: %s; nobody of these answers at %s: %s", host.Name, notLooked, wanted.text, looked)
+		if wanted.port == 0 {
+			because = fmt.Sprintf("is node %s itself: %s", host.Name, notAnswered)
+		}
 		if whose != "" {
 			because = fmt.Sprintf("is node %s itself, where pod %s says that it listens, with the node's own network: %s", host.Name, whose, notLooked)
 		}
@@ -156,14 +159,7 @@ func atHostPort(pods []core.Pod, to netip.Addr, wanted session) (found *end, tar
 		if ended(pod) || wanted.port == 0 {
 			continue
 		}
-		containers := slices.Clone(pod.Spec.Containers)
-		for _, one := range pod.Spec.InitContainers {
-			// Those that stay beside the others.
-			if valueOf(one.RestartPolicy) == core.ContainerRestartPolicyAlways {
-				containers = append(containers, one)
-			}
-		}
-		for _, one := range containers {
+		for _, one := range staying(pod) {
 			for _, port := range one.Ports {
 				same := port.HostPort == int32(wanted.port) && strings.EqualFold(string(cmp.Or(port.Protocol, core.ProtocolTCP)), wanted.protocol)
 				if !same || !isAt(port.HostIP, to) {
@@ -181,6 +177,30 @@ func atHostPort(pods []core.Pod, to netip.Addr, wanted session) (found *end, tar
 		}
 	}
 	return nil, 0, name
+}
+
+// staying are a pod's containers, with those of its init containers that stay beside the others.
+func staying(pod *core.Pod) []core.Container {
+	all := slices.Clone(pod.Spec.Containers)
+	for _, one := range pod.Spec.InitContainers {
+		if valueOf(one.RestartPolicy) == core.ContainerRestartPolicyAlways {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// haveHostPorts is how many of these pods, which haven't ended, have ports of their node.
+func haveHostPorts(pods []core.Pod) (count int) {
+	has := func(one core.Container) bool {
+		return slices.ContainsFunc(one.Ports, func(port core.ContainerPort) bool { return port.HostPort != 0 })
+	}
+	for i := range pods {
+		if !ended(&pods[i]) && slices.ContainsFunc(staying(&pods[i]), has) {
+			count++
+		}
+	}
+	return count
 }
 
 // isAt tells whether a port of a node with this hostIP is at an address of it.

@@ -29,9 +29,14 @@ func CheckSession(from, to, protocol string) error {
 	}
 	var ends []netip.Addr
 	for _, text := range []string{from, to} {
-		if address, err := netip.ParseAddr(text); err == nil {
-			ends = append(ends, address.Unmap())
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
 		}
+		if what := nobodys(address.Unmap()); what != "" {
+			return fmt.Errorf("%s is %s, which is nobody's in the cluster: give a pod, a node's address, or one that is routed", text, what)
+		}
+		ends = append(ends, address.Unmap())
 	}
 	other := func(one netip.Addr) bool {
 		_, err := wanted.narrow(end{addresses: []netip.Addr{one}}, one.String())
@@ -41,6 +46,23 @@ func CheckSession(from, to, protocol string) error {
 		return fmt.Errorf("%s and %s: %s is of the other family; say %s", from, to, wanted.protocol, otherICMP[wanted.protocol])
 	}
 	return nil
+}
+
+// nobodys says what an address is that no session between nodes or pods can have; empty: it may have this one.
+func nobodys(address netip.Addr) string {
+	switch {
+	case address.IsUnspecified():
+		return "no address"
+	case address.IsLoopback():
+		return "an address of a host's loopback"
+	case address.IsMulticast():
+		return "a multicast address"
+	case address.IsLinkLocalUnicast():
+		return "a link-local address"
+	case address == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "the broadcast address"
+	}
+	return ""
 }
 
 // otherICMP is that of the other family.

@@ -87,3 +87,19 @@ func TestICMPIsAskedAboutInItsFamilyAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestAddressesThatCannotBeMeantAreRefused(t *testing.T) {
+	for address, what := range map[string]string{
+		"127.0.0.1": "an address of a host's loopback", "::1": "an address of a host's loopback", "224.0.0.1": "a multicast address", "ff02::1": "a multicast address", "0.0.0.0": "no address", "::": "no address",
+		"169.254.1.1": "a link-local address", "fe80::1": "a link-local address", "::ffff:127.0.0.1": "an address of a host's loopback", "255.255.255.255": "the broadcast address",
+	} {
+		for _, ends := range [][]string{{address, "shop/web-0"}, {"shop/client", address}} {
+			if err := CheckSession(ends[0], ends[1], "tcp/80"); err == nil || !strings.HasPrefix(err.Error(), address+" is "+what+", which is nobody's in the cluster") {
+				t.Errorf("%v: %v", ends, err)
+			}
+		}
+	}
+	if err := CheckSession("198.51.100.9", "fd00::7", "tcp/80"); err != nil {
+		t.Error(err)
+	}
+}
