@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -60,7 +61,12 @@ var commands = []command{
 		"  kubectl quiver on n1 show drops --explain",
 		"  kubectl quiver on n1 trace --help",
 	}},
+	{name: versionCommand, says: []string{"version of this program (that of every node's quiverd: status); --version, too"}, flags: noFlags(versionCommand)},
+	{name: helpCommand, takes: "[COMMAND]", most: 1, says: []string{"this, or about one command"}, flags: noFlags(helpCommand)},
 }
+
+// Commands that need no cluster.
+const versionCommand, helpCommand = "version", "help"
 
 // Where in a line it stands what a command does.
 const indent = 43
@@ -141,8 +147,12 @@ func wrongFlag(err error) string {
 	if name, is := strings.CutPrefix(text, "flag provided but not defined: -"); is {
 		return "there is no flag --" + strings.TrimLeft(name, "-")
 	}
-	return strings.NewReplacer("for flag -", "for flag --", "argument: -", "argument: --", "boolean value", "value", "for -", "for --").Replace(text)
+	text = strings.NewReplacer("for flag -", "for flag --", "argument: -", "argument: --", "boolean value", "value", "for -", "for --").Replace(text)
+	// One of a letter has one dash.
+	return oneLetter.ReplaceAllString(text, " -$1$2")
 }
+
+var oneLetter = regexp.MustCompile(` --([a-z])(:|$)`)
 
 // help writes about one command, with its own flags and those of all.
 func (c *command) help(to io.Writer, all *flag.FlagSet) {

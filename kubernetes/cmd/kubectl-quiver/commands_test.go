@@ -83,6 +83,15 @@ func TestWhatCannotBeMeantIsToldInALineWithTheRemedy(t *testing.T) {
 		"explain a b tcp/80 -o yaml":          "explain: --output yaml: take table or json; see kubectl quiver explain --help",
 		"explain a 10.96.0.1":                 "explain: 10.96.0.1 is asked at which port? Say it behind, as tcp/80 (only a Service by its name, svc/web, may do without); see kubectl quiver explain --help",
 		"explain --output json a b 1":         `explain: PROTOCOL/PORT "1" has no protocol: say tcp/1 or udp/1; take tcp/80, udp/53, sctp/7, udplite/7, dccp/7 (a port is a number from 1 to 65535), icmp, icmp/8, icmpv6, esp or ah; see kubectl quiver explain --help`,
+		"explain a b -o":                      "explain: flag needs an argument: -o; see kubectl quiver explain --help",
+		"explain a b --output":                "explain: flag needs an argument: --output; see kubectl quiver explain --help",
+		"explain a 127.0.0.1 tcp/80":          "explain: 127.0.0.1 is an address of a host's loopback, which is nobody's in the cluster: give a pod, a node's address, or one that is routed; see kubectl quiver explain --help",
+		"explain 10.0.0.5 10.0.0.6 icmpv6":    "explain: 10.0.0.5 and 10.0.0.6: icmpv6 is of the other family; say icmp; see kubectl quiver explain --help",
+		"explain a 10.244.0.3:8080":           "explain: 10.244.0.3:8080: the port stands behind: say 10.244.0.3 tcp/8080; see kubectl quiver explain --help",
+		"explain a [fd00::3]:53 udp/53":       "explain: [fd00::3]:53: the port stands behind: say fd00::3 udp/53; see kubectl quiver explain --help",
+		"explain a shop/web-0:8080":           "explain: shop/web-0:8080: the port stands behind: say shop/web-0 tcp/8080; see kubectl quiver explain --help",
+		"help look":                           `there is no command "look"; see kubectl quiver --help`,
+		"version all":                         `version: "all" is too much; see kubectl quiver version --help`,
 	} {
 		out, failures, status := without(t, strings.Fields(words)...)
 		if status != misuse || out != "" || failures != "kubectl-quiver: "+want+"\n" {
@@ -123,5 +132,31 @@ func TestWhoIsInterruptedEndsSo(t *testing.T) {
 	}
 	if got := status(t.Context(), errors.New("no route")); got != 1 {
 		t.Errorf("exit status %d", got)
+	}
+}
+
+func TestVersionAndHelpNeedNoCluster(t *testing.T) {
+	for _, words := range [][]string{{"version"}, {"--version"}} {
+		out, failures, status := without(t, words...)
+		if status != 0 || failures != "" || !strings.HasPrefix(out, "kubectl-quiver "+version) || strings.Count(out, "\n") != 1 {
+			t.Errorf("%v: status %d, %q, %q", words, status, out, failures)
+		}
+	}
+	for words, has := range map[string]string{"help": "kubectl quiver [FLAGS] sysdump FILE", "help trace": "how long to wait", "help help": "[COMMAND]"} {
+		if out, failures, status := without(t, strings.Fields(words)...); status != 0 || failures != "" || !strings.Contains(out, has) {
+			t.Errorf("%s: status %d, %q\n%s", words, status, failures, out)
+		}
+	}
+	// It is that of the whole.
+	whole, err := os.ReadFile("../../../Cargo.toml")
+	if err != nil || !strings.Contains(string(whole), "\nversion = \""+version+"\"\n") {
+		t.Errorf("%v: it isn't %s", err, version)
+	}
+}
+
+func TestWithoutAKubeconfigItIsToldHowToNameOne(t *testing.T) {
+	want := "kubectl-quiver: nothing says how to reach the API server: name a file that does by --kubeconfig or KUBECONFIG, or have ~/.kube/config\n"
+	if out, failures, status := without(t, "status"); status != 1 || out != "" || failures != want {
+		t.Errorf("status %d, %q, %q", status, out, failures)
 	}
 }

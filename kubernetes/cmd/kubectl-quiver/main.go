@@ -48,7 +48,12 @@ func main() {
 	flags.StringVar(&rules.ExplicitPath, "kubeconfig", "", "file that says how to reach the API server (as kubectl's)")
 	flags.StringVar(&overrides.CurrentContext, "context", "", "which of its contexts")
 	namespace := flags.String("namespace", "quiver", "namespace of Quiver")
+	tells := flags.Bool(versionCommand, false, "tell the version of this program")
 	work, err := read(flags, os.Args[1:])
+	if err == nil && *tells {
+		fmt.Println(versionLine())
+		return
+	}
 	if err == nil && work == nil {
 		return
 	}
@@ -115,6 +120,8 @@ func read(flags *flag.FlagSet, words []string) (run, error) {
 		return nil, nil
 	case err != nil:
 		return nil, misused("", "%s", wrongFlag(err))
+	case flags.NArg() == 0 && flags.Lookup(versionCommand).Value.String() == "true":
+		return nil, nil
 	case flags.NArg() == 0:
 		return nil, misused("", "what shall be looked at isn't said")
 	}
@@ -130,7 +137,21 @@ func read(flags *flag.FlagSet, words []string) (run, error) {
 	if err := asked.understands(words); err != nil {
 		return nil, err
 	}
-	return prepare(name, words)
+	switch {
+	case name == versionCommand:
+		fmt.Println(versionLine())
+	case name == helpCommand && len(words) == 0:
+		helpAll(os.Stdout, flags)
+	case name == helpCommand:
+		about := find(words[0])
+		if about == nil {
+			return nil, misused("", "there is no command %q", words[0])
+		}
+		about.help(os.Stdout, flags)
+	default:
+		return prepare(name, words)
+	}
+	return nil, nil
 }
 
 // prepare reads the words of a command, which are as many as it takes.
@@ -149,6 +170,9 @@ func prepare(name string, words []string) (run, error) {
 // connect finds the cluster.
 func connect(settings clientcmd.ClientConfig, namespace string) (place, error) {
 	config, err := settings.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return place{}, errors.New("nothing says how to reach the API server: name a file that does by --kubeconfig or KUBECONFIG, or have ~/.kube/config")
+	}
 	if err != nil {
 		return place{}, err
 	}

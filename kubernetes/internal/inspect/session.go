@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -23,6 +25,11 @@ const sessionForms = "take tcp/80, udp/53, sctp/7, udplite/7, dccp/7 (a port is 
 
 // CheckSession says what is wrong with a session as Explain is given it.
 func CheckSession(from, to, protocol string) error {
+	for _, text := range []string{from, to} {
+		if host, port, is := portBehind(text); is {
+			return fmt.Errorf("%s: the port stands behind: say %s %s", text, host, cmp.Or(protocol, "tcp/"+port))
+		}
+	}
 	wanted, err := readSession(protocol, to)
 	if err != nil {
 		return err
@@ -46,6 +53,18 @@ func CheckSession(from, to, protocol string) error {
 		return fmt.Errorf("%s and %s: %s is of the other family; say %s", from, to, wanted.protocol, otherICMP[wanted.protocol])
 	}
 	return nil
+}
+
+// portBehind splits an address or a pod from a port behind a colon, and tells whether there is one. (Services may have it there.)
+func portBehind(text string) (host, port string, is bool) {
+	if _, isService := serviceNamed(text); isService {
+		return "", "", false
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return "", "", false
+	}
+	host, port, err := net.SplitHostPort(text)
+	return host, port, err == nil && host != "" && port != ""
 }
 
 // nobodys says what an address is that no session between nodes or pods can have; empty: it may have this one.
