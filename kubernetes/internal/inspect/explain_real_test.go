@@ -47,6 +47,7 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 	}
 	config.Interfaces = []*quiver.Interface{asks, host}
 	config.Routes = []*quiver.Route{
+		{Prefix: "10.0.0.8/32", NextHops: []*quiver.NextHop{{Interface: asks.Name}}, PortSplit: &quiver.PortSplit{Ports: []string{"udp:4444"}, NextHop: &quiver.NextHop{Interface: host.Name}}},
 		{Prefix: "10.0.1.7/32", NextHops: []*quiver.NextHop{{Interface: host.Name}}}, {Prefix: "10.0.0.0/24", Action: quiver.RouteAction_ROUTE_ACTION_UNREACHABLE},
 		{Prefix: "10.0.0.5/32", NextHops: []*quiver.NextHop{{Interface: asks.Name}}}, {Prefix: "0.0.0.0/0", NextHops: []*quiver.NextHop{{Interface: host.Name}}},
 	}
@@ -85,7 +86,7 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 	}
 	// Who has an address is told by its route.
 	for address, has := range map[string]string{
-		"10.0.0.5": "", "10.0.0.6": "nobody has 10.0.0.6 there: quiverd takes the route 10.0.0.0/24, and answers that it is unreachable",
+		"10.0.0.5": "", "10.0.0.8": "", "10.0.0.6": "nobody has 10.0.0.6 there: quiverd takes the route 10.0.0.0/24, and answers that it is unreachable",
 		"10.7.7.7": "nobody has 10.7.7.7 there: quiverd takes the route 0.0.0.0/0, which is no pod's",
 	} {
 		if got := (end{node: "n1"}).missing(netip.MustParseAddr(address), ask); got != has {
