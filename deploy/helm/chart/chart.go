@@ -26,8 +26,8 @@ func Render(directory string, values map[string]any) (string, error) {
 		return "", err
 	}
 	for name := range files {
-		// Templates that only define some for others.
-		if strings.HasSuffix(name, ".tpl") {
+		// Templates that only define some for others, and what Helm says to whoever has installed it.
+		if strings.HasSuffix(name, ".tpl") || strings.HasSuffix(name, "NOTES.txt") {
 			delete(files, name)
 		}
 	}

@@ -225,7 +225,7 @@ func sysdump(ctx context.Context, cluster *inspect.Cluster, path string) error {
 	}
 	fmt.Println("written:", path)
 	if missing > 0 {
-		fmt.Fprintf(os.Stderr, "kubectl-quiver: %d files of it say why what they should have couldn't be had\n", missing)
+		fmt.Fprintf(os.Stderr, "kubectl-quiver: what belongs into it couldn't all be had; so many of its files say why: %d\n", missing)
 		return errUnwell
 	}
 	return nil
