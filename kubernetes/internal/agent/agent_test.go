@@ -418,18 +418,27 @@ func TestWhoHasAnotherPodsAddressIsLeftOutAndAllOthersGoOn(t *testing.T) {
 	if err := p.Figures(registry); err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
+	// Also while a change waits, for a quiverd that hangs.
+	for _, waits := range []bool{false, true} {
+		if waits {
+			p.mutex.Lock()
+		}
+		families, err := registry.Gather()
+		if waits {
+			p.mutex.Unlock()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures := map[string]float64{}
+		for _, family := range families {
+			figures[family.GetName()] = family.Metric[0].GetGauge().GetValue()
+		}
+		if figures["quiver_agent_disputed"] != 1 || figures["quiver_agent_attachments"] != 2 {
+			t.Errorf("%v, %v", figures["quiver_agent_disputed"], figures["quiver_agent_attachments"])
+		}
 	}
-	figures := map[string]float64{}
-	for _, family := range families {
-		figures[family.GetName()] = family.Metric[0].GetGauge().GetValue()
-	}
-	if figures["quiver_agent_disputed"] != 1 || figures["quiver_agent_attachments"] != 2 {
-		t.Errorf("%v, %v", figures["quiver_agent_disputed"], figures["quiver_agent_attachments"])
-	}
-	_, err = p.Add(t.Context(), requests["b"])
+	_, err := p.Add(t.Context(), requests["b"])
 	refusal(t, err, codes.FailedPrecondition, "10.9.0.2 is also the address of pod default/a")
 	_, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns, Addresses: []string{"10.9.0.2"}})
 	refusal(t, err, codes.NotFound, "10.9.0.2 is also the address of pod default/a")

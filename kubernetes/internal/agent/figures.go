@@ -1,17 +1,32 @@
 package agent
 
 import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Figures are the agent's metrics, read whenever somebody asks.
+// So long a figure waits for a change that is under way. One that waits for a quiverd which hangs lasts longer, and monitoring is to see that.
+const figureTime = time.Second
+
+// Figures are the agent's metrics, read whenever somebody asks; while a change takes long they are as they were last.
 func (a *Agent) Figures(registry *prometheus.Registry) error {
 	gauge := func(name, help string, value func() float64) error {
+		var last atomic.Uint64
 		return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			a.mutex.Lock()
+			ctx, cancel := context.WithTimeout(context.Background(), figureTime)
+			defer cancel()
+			if a.mutex.LockUntil(ctx) != nil {
+				return math.Float64frombits(last.Load())
+			}
 			defer a.mutex.Unlock()
-			return value()
+			now := value()
+			last.Store(math.Float64bits(now))
+			return now
 		}))
 	}
 	for _, err := range []error{
