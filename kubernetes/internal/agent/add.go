@@ -216,6 +216,10 @@ func (a *Agent) prepared() error {
 	if a.paths == nil {
 		return failure(codes.Unavailable, "see the agent's log", "%v", errNoPaths)
 	}
+	// Of which addresses others have, too.
+	if unknown := a.pods.Known(); unknown != nil {
+		return failure(codes.Unavailable, "see whether this node reaches the API server", "%v", unknown)
+	}
 	if a.guard != nil {
 		if unknown := a.guard.Known(); unknown != nil {
 			return failure(codes.Unavailable, "see whether this node reaches the API server", "%v", unknown)

@@ -13,10 +13,12 @@ import (
 // So long a figure waits for a change that is under way. One that waits for a quiverd which hangs lasts longer, and monitoring is to see that.
 const figureTime = time.Second
 
-// Figures are the agent's metrics, read whenever somebody asks; while a change takes long they are as they were last.
+// Figures are the agent's metrics, read whenever somebody asks; while a change takes long they are as they were last,
+// or NaN if they weren't yet.
 func (a *Agent) Figures(registry *prometheus.Registry) error {
 	gauge := func(name, help string, value func() float64) error {
 		var last atomic.Uint64
+		last.Store(math.Float64bits(math.NaN()))
 		return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), figureTime)
 			defer cancel()

@@ -89,8 +89,8 @@ func TestADataplaneSaysWhoMayBeGivenAndAsWhomItIsSeen(t *testing.T) {
 		"10.0.0.5": "", "10.0.0.8": "", "10.0.0.6": "nobody has 10.0.0.6 there: quiverd takes the route 10.0.0.0/24, and answers that it is unreachable",
 		"10.7.7.7": "nobody has 10.7.7.7 there: quiverd takes the route 0.0.0.0/0, which is no pod's",
 	} {
-		if got := (end{node: "n1"}).missing(netip.MustParseAddr(address), ask); got != has {
-			t.Errorf("%s: %s", address, got)
+		if got, err := (end{node: "n1"}).missing(netip.MustParseAddr(address), ask); err != nil || got != has {
+			t.Errorf("%s: %s, %v", address, got, err)
 		}
 	}
 	// From the pod to itself and to a node, the answers are read as well.

@@ -238,7 +238,8 @@ func (b behind) policies(sender, backend end, seen netip.Addr, at netip.AddrPort
 		one.Port = at.Port()
 		all = append(all, one)
 	}
-	if host == nil {
+	// (What others give an endpoint isn't led to by quiverd.)
+	if slices.ContainsFunc(b.nodes, func(node Node) bool { return node.Name == backend.node && within(node.Ranges, at.Addr()) }) {
 		backend.without(all, ask)
 	}
 	if host != nil {

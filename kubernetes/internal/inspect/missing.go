@@ -12,10 +12,10 @@ func ended(pod *core.Pod) bool {
 	return pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed
 }
 
-// missing says why an address of an end leads nowhere on its node; empty: it does lead there, or that node can't be asked.
-func (e end) missing(address netip.Addr, ask asker) string {
+// missing says why an address of an end leads nowhere on its node; empty: it does lead there.
+func (e end) missing(address netip.Addr, ask asker) (because string, err error) {
 	if e.gone != "" || e.node == "" {
-		return e.gone
+		return e.gone, nil
 	}
 	var found struct {
 		Entries []struct {
@@ -23,20 +23,22 @@ func (e end) missing(address netip.Addr, ask asker) string {
 			Action string
 		}
 	}
-	// (Whoever can't be asked says so where policies are asked about.)
-	if err := read(&found, ask.of(e.node), "show", "fib", address.String()); err != nil || len(found.Entries) == 0 {
-		return ""
+	if err := read(&found, ask.of(e.node), "show", "fib", address.String()); err != nil {
+		return "", err
+	}
+	if len(found.Entries) == 0 {
+		return fmt.Sprintf("nobody has %v there: quiverd has no route to it", address), nil
 	}
 	taken := found.Entries[0]
 	switch {
 	case taken.Prefix.IsSingleIP() && taken.Action == "forward":
-		return ""
+		return "", nil
 	case e.pod != "":
-		return fmt.Sprintf("quiverd has no route to pod %s (%v): it has no interface of Quiver's, or the agent isn't ready; if it stays so, delete the pod, so that it is made anew", e.pod, address)
+		return fmt.Sprintf("quiverd has no route to pod %s (%v): it has no interface of Quiver's, or the agent isn't ready; if it stays so, delete the pod, so that it is made anew", e.pod, address), nil
 	case taken.Action == "forward":
-		return fmt.Sprintf("nobody has %v there: quiverd takes the route %v, which is no pod's", address, taken.Prefix)
+		return fmt.Sprintf("nobody has %v there: quiverd takes the route %v, which is no pod's", address, taken.Prefix), nil
 	}
-	return fmt.Sprintf("nobody has %v there: quiverd takes the route %v, and answers that it is %s", address, taken.Prefix, taken.Action)
+	return fmt.Sprintf("nobody has %v there: quiverd takes the route %v, and answers that it is %s", address, taken.Prefix, taken.Action), nil
 }
 
 // without has verdicts of an end's node deny what leads nowhere there, whatever policies say.
@@ -44,10 +46,15 @@ func (e end) without(all []Verdict, ask asker) {
 	for i := range all {
 		one := &all[i]
 		for _, address := range e.addresses {
-			if one.Node != e.node || one.From != address && one.To != address {
+			// (Who couldn't be asked about policies isn't asked this.)
+			if one.Node != e.node || one.From != address && one.To != address || one.Unknown && e.gone == "" {
 				continue
 			}
-			if because := e.missing(address, ask); because != "" {
+			because, err := e.missing(address, ask)
+			if err != nil {
+				*one = Verdict{From: one.From, To: one.To, Port: one.Port, Node: one.Node, Service: one.Service, Endpoints: one.Endpoints}.notAsked(err)
+			}
+			if because != "" {
 				one.Passes, one.Unknown, one.Because, one.said = false, false, because, nil
 				break
 			}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -44,27 +45,26 @@ func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	pods, unlisted := c.networked(ctx)
+	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	pods, err := c.networked(ctx)
-	if err != nil {
-		return nil, false, err
-	}
 	all = make([]Status, len(nodes))
 	bare := make([][]core.Pod, len(nodes))
 	var waiting sync.WaitGroup
 	for i, node := range nodes {
 		waiting.Go(func() {
-			quiver := func(words ...string) ([]byte, error) { return c.call(ctx, node, inJSON(words)...) }
-			all[i] = status(node, quiver, func(words ...string) ([]byte, error) { return c.callAgent(ctx, node, words...) })
+			quiver := func(words ...string) ([]byte, error) { return c.call(asking, node, inJSON(words)...) }
+			all[i] = status(node, quiver, func(words ...string) ([]byte, error) { return c.callAgent(asking, node, words...) })
 			if all[i].Forwards && all[i].Version != "" {
-				bare[i] = unattached(pods[node.Name], quiver)
+				bare[i] = unattached(pods[node.Name], node.Ranges, quiver)
 			}
 		})
 	}
 	waiting.Wait()
-	if err := c.tellUnattached(ctx, all, bare); err != nil {
-		return nil, false, err
+	if err := errors.Join(unlisted, c.tellUnattached(ctx, all, bare)); err != nil {
+		for i := range all {
+			all[i].Troubles = append(all[i].Troubles, fmt.Sprintf("whether all of its pods have interfaces of Quiver's isn't known: %v", err))
+		}
 	}
 	well = true
 	for _, node := range all {

@@ -17,6 +17,8 @@ const mostNamed = 8
 
 // networked are the pods of each node that run, stay, and have addresses of their own. Who may not list those of all namespaces is told of none.
 func (c *Cluster) networked(ctx context.Context) (map[string][]core.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	found, err := c.client.Pods(core.NamespaceAll).List(ctx, meta.ListOptions{})
 	if api.IsForbidden(err) {
 		return nil, nil
@@ -34,8 +36,9 @@ func (c *Cluster) networked(ctx context.Context) (map[string][]core.Pod, error) 
 	return all, nil
 }
 
-// unattached are those of a node's pods to none of whose addresses its quiverd has a route. One that can't be asked tells of none.
-func unattached(pods []core.Pod, quiver func(words ...string) ([]byte, error)) (bare []core.Pod) {
+// unattached are those of a node's pods with addresses in its ranges to none of which its quiverd has a route: what others give pods is
+// none of ours. One that can't be asked tells of none.
+func unattached(pods []core.Pod, ranges []netip.Prefix, quiver func(words ...string) ([]byte, error)) (bare []core.Pod) {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -44,11 +47,14 @@ func unattached(pods []core.Pod, quiver func(words ...string) ([]byte, error)) (
 		return nil
 	}
 	for _, pod := range pods {
-		has := slices.ContainsFunc(pod.Status.PodIPs, func(ip core.PodIP) bool {
-			address, err := netip.ParseAddr(ip.IP)
-			return err == nil && len(routes[address]) > 0
-		})
-		if !has {
+		ours, has := false, false
+		for _, ip := range pod.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil {
+				ours = ours || within(ranges, address)
+				has = has || len(routes[address]) > 0
+			}
+		}
+		if ours && !has {
 			bare = append(bare, pod)
 		}
 	}
@@ -84,11 +90,11 @@ func (c *Cluster) tellUnattached(ctx context.Context, all []Status, bare [][]cor
 func withoutNetwork(names []string) string {
 	slices.Sort(names)
 	if len(names) == 1 {
-		return fmt.Sprintf("1 pod has no interface of Quiver's, and no network: %s; delete it, so that it is made anew", names[0])
+		return fmt.Sprintf("1 pod has no interface of Quiver's: %s; delete it, so that it is made anew", names[0])
 	}
 	text := strings.Join(names[:min(len(names), mostNamed)], ", ")
 	if len(names) > mostNamed {
 		text += ", …"
 	}
-	return fmt.Sprintf("%d pods have no interface of Quiver's, and no network: %s; delete them, so that they are made anew", len(names), text)
+	return fmt.Sprintf("%d pods have no interface of Quiver's: %s; delete them, so that they are made anew", len(names), text)
 }

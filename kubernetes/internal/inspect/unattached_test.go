@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	core "k8s.io/api/core/v1"
@@ -21,12 +22,15 @@ func TestPodsWithoutAnInterfaceAreTold(t *testing.T) {
 	ending.DeletionTimestamp, host.Spec.HostNetwork, done.Status.Phase = &meta.Time{Time: meta.Now().Time}, true, core.PodSucceeded
 	// (Two that have what routesOfPod leads to, one by memif and tun; one with a prefix of more than itself.)
 	pods := []core.Pod{made, ending, host, done, running("client", "10.244.7.2"), running("other", "10.244.7.3", "fd00::3"), running("bare", "10.244.7.4"), running("alone", "10.244.7.0")}
+	// Another one's network, as of Multus, is none of ours.
+	pods = append(pods, running("elsewhere", "198.51.100.7"))
+	ranges := []netip.Prefix{netip.MustParsePrefix("10.244.7.0/24"), netip.MustParsePrefix("fd00::/64")}
 	cluster := apiOf(t, nil, nil, pods)
 	found, err := cluster.networked(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := unattached(found["n1"], func(words ...string) ([]byte, error) { return []byte(routesOfPod), nil })
+	bare := unattached(found["n1"], ranges, func(words ...string) ([]byte, error) { return []byte(routesOfPod), nil })
 	if len(bare) != 2 {
 		t.Errorf("%+v", bare)
 	}
@@ -34,18 +38,18 @@ func TestPodsWithoutAnInterfaceAreTold(t *testing.T) {
 	// One has gone meanwhile.
 	gone := running("gone", "10.244.7.5")
 	err = cluster.tellUnattached(t.Context(), all, [][]core.Pod{append(bare, gone), nil})
-	want := "[2 pods have no interface of Quiver's, and no network: shop/alone, shop/bare; delete them, so that they are made anew]"
+	want := "[2 pods have no interface of Quiver's: shop/alone, shop/bare; delete them, so that they are made anew]"
 	if got := fmt.Sprint(all[0].Troubles); err != nil || got != want || all[1].Troubles != nil {
 		t.Errorf("%v, %s, %v", err, got, all[1].Troubles)
 	}
-	if got, want := withoutNetwork([]string{"shop/bare"}), "1 pod has no interface of Quiver's, and no network: shop/bare; delete it, so that it is made anew"; got != want {
+	if got, want := withoutNetwork([]string{"shop/bare"}), "1 pod has no interface of Quiver's: shop/bare; delete it, so that it is made anew"; got != want {
 		t.Error(got)
 	}
-	if got, want := withoutNetwork([]string{"a/9", "a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8"}), "9 pods have no interface of Quiver's, and no network: a/1, a/2, a/3, a/4, a/5, a/6, a/7, a/8, …; delete them, so that they are made anew"; got != want {
+	if got, want := withoutNetwork([]string{"a/9", "a/1", "a/2", "a/3", "a/4", "a/5", "a/6", "a/7", "a/8"}), "9 pods have no interface of Quiver's: a/1, a/2, a/3, a/4, a/5, a/6, a/7, a/8, …; delete them, so that they are made anew"; got != want {
 		t.Error(got)
 	}
 	// Of who can't be asked nothing is said.
-	if bare := unattached(found["n1"], func(...string) ([]byte, error) { return nil, errors.New("no answer") }); bare != nil {
+	if bare := unattached(found["n1"], ranges, func(...string) ([]byte, error) { return nil, errors.New("no answer") }); bare != nil {
 		t.Errorf("%+v", bare)
 	}
 	if found, err := apiOf(t, nil, nil, nil).networked(t.Context()); err != nil || len(found) != 0 {

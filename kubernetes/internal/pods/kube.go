@@ -79,6 +79,14 @@ func claims(object any) (all []string, err error) {
 	return all, nil
 }
 
+// Known is nil when the API server has told of the node's pods.
+func (c *Cluster) Known() error {
+	if !c.informer.HasSynced() {
+		return fmt.Errorf("the API server hasn't told yet which pods node %s has", c.node)
+	}
+	return nil
+}
+
 // Claimed tells whether the API server had another pod of this node with an address when it told last.
 func (c *Cluster) Claimed(address netip.Addr, by ID) bool {
 	found, err := c.informer.GetIndexer().ByIndex(byAddress, address.String())

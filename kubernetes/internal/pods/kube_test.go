@@ -271,9 +271,15 @@ func TestAddressesAreClaimedByPodsThatHaveThemAndGoOn(t *testing.T) {
 	if cluster.Claimed(netip.MustParseAddr("10.244.1.5"), ID{}) {
 		t.Error("before anything is known")
 	}
+	if err := cluster.Known(); err == nil || err.Error() != "the API server hasn't told yet which pods node n1 has" {
+		t.Error(err)
+	}
 	go cluster.Run(ctx)
 	for !cluster.informer.HasSynced() && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cluster.Known(); err != nil {
+		t.Error(err)
 	}
 	web := ID{Namespace: "default", Name: "web"}
 	for address, claimed := range map[string]bool{

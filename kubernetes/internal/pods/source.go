@@ -22,6 +22,8 @@ type Source interface {
 	// Claimed tells whether the cluster takes an address for one of another pod on this node: also of one whose network has gone, which
 	// Services still lead to.
 	Claimed(address netip.Addr, by ID) bool
+	// Known is nil when all of the node's pods have been told of.
+	Known() error
 }
 
 // Standalone is a node without a cluster: a pod has the annotations that its runtime gives along.
@@ -34,6 +36,9 @@ func (Standalone) Annotations(_ context.Context, _ ID, given map[string]string) 
 
 // Claimed is what nobody says.
 func (Standalone) Claimed(netip.Addr, ID) bool { return false }
+
+// Known is nil: there is nobody to tell.
+func (Standalone) Known() error { return nil }
 
 // GoneError is a pod that the cluster doesn't know, or not any more.
 type GoneError struct {
