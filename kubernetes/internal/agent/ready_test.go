@@ -37,18 +37,11 @@ func (f *faulty) Runtime(context.Context, *quiver.RuntimeRequest) (*quiver.Runti
 	return &quiver.RuntimeResponse{Workers: workers}, nil
 }
 
-// The ping of the host may be answered by a worker that goes on.
-func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
+// bare is an agent of its own without anything, and where it looks for a quiverd.
+func bare(t *testing.T) (a *Agent, socket string) {
+	t.Helper()
 	directory := t.TempDir()
-	socket := filepath.Join(directory, "quiver.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, fake := grpc.NewServer(), &faulty{}
-	quiver.RegisterQuiverServer(server, fake)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
+	socket = filepath.Join(directory, "quiver.sock")
 	quiverd, err := dataplane.Dial(socket)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +51,20 @@ func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	return New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler)), socket
+}
+
+// The ping of the host may be answered by a worker that goes on.
+func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
+	a, socket := bare(t)
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, fake := grpc.NewServer(), &faulty{}
+	quiver.RegisterQuiverServer(server, fake)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
 	if err := a.SetRanges([]netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,18 +89,7 @@ func TestNotReadyWhileAWorkerStandsStill(t *testing.T) {
 
 // What kubelet and `kubectl quiver status` show of a node whose quiverd is away.
 func TestWhyItIsNotReadyIsToldInPlainWords(t *testing.T) {
-	directory := t.TempDir()
-	socket := filepath.Join(directory, "quiver.sock")
-	quiverd, err := dataplane.Dial(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = quiverd.Close() })
-	store, err := attachment.Open(filepath.Join(directory, "attachments"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	a, socket := bare(t)
 	if err := a.Ready(t.Context()); err == nil || err.Error() != "there are no addresses for pods yet" {
 		t.Errorf("told %v", err)
 	}
@@ -111,22 +106,11 @@ func TestWhyItIsNotReadyIsToldInPlainWords(t *testing.T) {
 
 // An ADD that waits for a quiverd which hangs holds up the next change, and not who asks whether the node is ready.
 func TestWhyItIsNotReadyIsToldWhileAChangeWaits(t *testing.T) {
-	directory := t.TempDir()
-	socket := filepath.Join(directory, "quiver.sock")
+	a, socket := bare(t)
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiverd, err := dataplane.Dial(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = quiverd.Close() })
-	store, err := attachment.Open(filepath.Join(directory, "attachments"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := New(Settings{}, store, quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
 	a.mutex.Lock()
 	if err := a.Ready(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "quiverd at "+socket+" doesn't answer within ") {
 		t.Errorf("told %v", err)
