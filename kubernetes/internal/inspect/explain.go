@@ -97,8 +97,8 @@ func (c *Cluster) explainOn(ctx context.Context, from, to, protocol string, node
 		return all, err
 	}
 	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
-		because := "as whom it sees the sender isn't known: "
-		return []Verdict{Verdict{From: sender.addresses[0], To: receiver.addresses[0], Node: receiver.node, Because: because}.notAsked(err)}, nil
+		because := fmt.Sprintf("as whom it sees the sender isn't known: %v", err)
+		return []Verdict{{From: sender.addresses[0], To: receiver.addresses[0], Node: receiver.node, Unknown: true, Because: because}}, nil
 	}
 	all, err := explain(sender, receiver, protocol, ask)
 	receiver.without(all, ask)

@@ -42,6 +42,8 @@ func TestWhatNobodyHasDoesNotPass(t *testing.T) {
 		{"shop/a", "10.0.1.200", []string{"n1 passes " + passes, "n2 denied nobody has 10.0.1.200 there: quiverd takes the route 10.0.0.0/16, and answers that it is unreachable"}},
 		{"shop/a", "shop/bare", []string{"n1 passes " + passes, "n2 denied quiverd has no route to pod shop/bare (10.0.1.8): " + hasNone}},
 		{"shop/a", "shop/late", []string{"n1 passes " + passes, "n2 unknown the node couldn't be asked: quiver show fib 10.0.1.6: no answer"}},
+		// A host whose own quiverd doesn't answer keeps nobody from being told.
+		{"192.168.7.1", "shop/b", []string{"n2 unknown as whom it sees the sender isn't known: node n1: quiver get route: nobody knows what \"n1: get route\" says"}},
 		{"shop/lost", "shop/b", []string{"n1 denied quiverd has no route to pod shop/lost (10.0.0.9): " + hasNone, "n2 passes " + passes}},
 		{"shop/lost", "192.0.2.1", []string{"n1 denied quiverd has no route to pod shop/lost (10.0.0.9): " + hasNone}},
 		{"shop/a", "shop/done", []string{"n1 passes " + passes, "n2 denied pod shop/done has ended (Succeeded): nobody has its address any more, or another one has"}},
