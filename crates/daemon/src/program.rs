@@ -49,7 +49,8 @@ pub fn run_with(services: &[Service], parsers: &[service::Parser]) -> ExitCode {
 
 fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     let settings = settings::load(options.config.as_deref())?;
-    let cores = settings::place_workers(&settings.workers, &settings::available_cores()?)?;
+    let available = settings::available_cores()?;
+    let cores = settings::place_workers(&settings.workers, &available)?;
     if options.check {
         logging::filter(&settings.log)?;
         println!("{}", summary(&settings, &cores));
@@ -61,6 +62,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     logging::start(&settings.log)?;
     crash::abort_on_panic();
     open_files::raise();
+    settings::leave_to_workers(&cores, &available)?;
     if settings.memory.huge_pages != HugePages::Never {
         memory::heap::start_backing()?;
         tables::backing::set(memory::heap::back_ahead);

@@ -14,7 +14,7 @@ mod clocks;
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
 use graph::packet::Packets;
-use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
+use graph::port::{Attachment, PortFault, Quota, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::bridge::Bridges;
 use quiver_features::bridge::control::BridgeConfig;
@@ -45,10 +45,10 @@ impl RxQueue for Source {
         _: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
-        for _ in 0..max {
+        for _ in 0..quota.packets {
             let [src, dst] = [rx_if, 3 - rx_if].map(|index| station(index, self.next()));
             let header = EthernetHeader { dst, src, ethertype: EtherType::new(0x88b5) };
             let read = |room: &mut [u8]| {

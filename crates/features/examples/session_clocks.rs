@@ -20,7 +20,7 @@ mod rate;
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
 use graph::packet::Packets;
-use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
+use graph::port::{Attachment, PortFault, Quota, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
@@ -154,12 +154,12 @@ impl RxQueue for Source {
         _: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
         let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fault = None;
-        while packets.taken() - first + BURST <= max && traffic.is_clients_turn() == self.client {
+        while packets.taken() - first + BURST <= quota.packets && traffic.is_clients_turn() == self.client {
             traffic.burst(|frame| {
                 let read = |room: &mut [u8]| {
                     room.copy_from_slice(frame);

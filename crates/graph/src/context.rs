@@ -4,7 +4,7 @@ use crate::counters::WorkerCounters;
 use crate::engine::Pending;
 use crate::handover::{Full, Station};
 use crate::locals::Locals;
-use crate::port::TxPorts;
+use crate::port::{Quota, TxPorts};
 use crate::publish::{Key, Tables};
 use crate::worker::{Event, EventSender};
 use memory::packet::{NoSlot, OwnedPacket, Packets, SlotId};
@@ -71,8 +71,8 @@ pub struct Ctx<'a> {
     pub now: u64,
     /// Number of the worker.
     pub worker: usize,
-    /// Packets that can still be received in this round (for input nodes).
-    pub budget: usize,
+    /// What can still be received in this round (for input nodes).
+    pub budget: Quota,
     /// A trace is on: what can be done at once is to be done node by node, so that each node is seen.
     pub traced: bool,
     pub(crate) drop_capture: Option<&'a dyn DropCapture>,

@@ -104,25 +104,67 @@ pub struct LoopCounters {
 
 /// Where a worker's round is at the moment: written by it at each node, read by whoever wants to know where it stands still.
 #[derive(Debug, Default)]
-pub struct At(AtomicU64);
+pub struct At {
+    /// Node id and 1, or 0.
+    node: AtomicU64,
+    /// Interface and 1, or 0; [`SENDS`] is added while the call is for its transmit queue.
+    port: AtomicU64,
+}
+
+const SENDS: u64 = 1 << 32;
+
+/// A call into a queue of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortCall {
+    /// The interface.
+    pub interface: u16,
+    /// It is for its transmit queue, which reads the bodies of other interfaces' packets.
+    pub sends: bool,
+}
 
 impl At {
     /// The node with that graph-wide id begins.
     #[inline(always)]
     pub fn node(&self, id: usize) {
-        self.0.store(id as u64 + 1, Ordering::Relaxed);
+        self.node.store(id as u64 + 1, Ordering::Relaxed);
     }
 
     /// No node does: the round ends (transmit queues are flushed), commands are taken, or the worker sleeps.
     #[inline(always)]
     pub fn between(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.node.store(0, Ordering::Relaxed);
+    }
+
+    /// A receive queue of the interface is called.
+    #[inline(always)]
+    pub fn receives(&self, interface: u16) {
+        self.port.store(u64::from(interface) + 1, Ordering::Relaxed);
+    }
+
+    /// A transmit queue of the interface is called.
+    #[inline(always)]
+    pub fn sends(&self, interface: u16) {
+        self.port.store((u64::from(interface) + 1) | SENDS, Ordering::Relaxed);
+    }
+
+    /// The call has returned.
+    #[inline(always)]
+    pub fn returned(&self) {
+        self.port.store(0, Ordering::Relaxed);
+    }
+
+    /// The call into a port's queue that is in progress.
+    #[must_use]
+    pub fn port(&self) -> Option<PortCall> {
+        let port = self.port.load(Ordering::Relaxed);
+        let interface = u16::try_from((port & !SENDS).checked_sub(1)?).ok()?;
+        Some(PortCall { interface, sends: port & SENDS != 0 })
     }
 
     /// The node that has begun last in this round; `None` between nodes.
     #[must_use]
     pub fn get(&self) -> Option<usize> {
-        self.0.load(Ordering::Relaxed).checked_sub(1).map(|id| id as usize)
+        self.node.load(Ordering::Relaxed).checked_sub(1).map(|id| id as usize)
     }
 }
 

@@ -3,11 +3,14 @@
 //! A port is an interface's way to the world (memif, tap, AF_PACKET, ...). The graph sees only its queues, each used by
 //! one worker. Captures, fault injection and rate limits are queues that wrap a queue.
 
-use crate::worker::Event;
+mod tx;
+
+pub(crate) use tx::Reasons;
+pub use tx::TxPorts;
+
 use core::fmt;
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
-use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 /// Number of an interface: a port, or something stacked on one (VLAN sub-interface, BVI).
@@ -17,6 +20,23 @@ pub type IfIndex = u16;
 /// another has come up, has another one: what is told of the queues that it had before doesn't concern the new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attachment(pub u64);
+
+/// What a queue may receive in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Packets, at most.
+    pub packets: usize,
+    /// Bytes after which no further packet is received. The last one may go beyond.
+    pub bytes: u64,
+}
+
+impl Quota {
+    /// So many packets of any length.
+    #[must_use]
+    pub const fn packets(packets: usize) -> Self {
+        Self { packets, bytes: u64::MAX }
+    }
+}
 
 /// What a receive queue took in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +83,21 @@ pub enum Stop {
     Unreadable,
 }
 
+/// What became of packets that a queue took earlier and sent by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completed {
+    /// Packets that the device took.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that the device had no room for.
+    pub full: u64,
+    /// Packets that the device never takes.
+    pub refused: u64,
+    /// Packets for a device that is set down or gone.
+    pub down: u64,
+}
+
 /// A port's queue can't go on: its peer broke the protocol, or its device is gone. The worker lets go of the queue and
 /// tells the control thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +111,7 @@ pub struct PortFault {
 
 /// Brings packets in.
 pub trait RxQueue: Send {
-    /// Receives up to `max` packets into slots. The memory they lie in stays as it is until [`RxQueue::release`].
+    /// Receives packets into slots, no more than `quota` allows. The memory they lie in stays as it is until [`RxQueue::release`].
     ///
     /// # Errors
     /// [`PortFault`] when the queue can't go on. Packets of this call are not delivered.
@@ -85,7 +120,7 @@ pub trait RxQueue: Send {
         tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault>;
 
     /// The packets of the last [`RxQueue::receive`] have gone: gives their memory back to the sender.
@@ -122,6 +157,24 @@ pub trait TxQueue: Send {
     /// # Errors
     /// [`PortFault`] when the queue can't go on.
     fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault>;
+
+    /// Whether packets that [`send`](Self::send) took are sent later: [`completed`](Self::completed) returns what became of them. The same for as long as the queue lives.
+    fn completes(&self) -> bool {
+        false
+    }
+
+    /// Whether packets are on their way whose completion hasn't been returned yet.
+    fn outstanding(&self) -> bool {
+        false
+    }
+
+    /// What became of packets since the last call.
+    ///
+    /// # Errors
+    /// [`PortFault`] when the queue can't go on.
+    fn completed(&mut self) -> Result<Completed, PortFault> {
+        Ok(Completed::default())
+    }
 
     /// The round is over: tells the receiver what was sent, where that isn't done per call. Until now the queue may have been reading the
     /// bodies of packets that it took; from now on it doesn't, and their memory is given back.
@@ -165,6 +218,8 @@ pub struct RxPort {
     pub(crate) resting: bool,
     /// Rounds in which it had none, one after the other.
     pub(crate) silence: u8,
+    /// Bytes that it received beyond its share of earlier rounds: its next share is that much smaller (deficit round robin, Shreedhar and Varghese 1995).
+    pub(crate) debt: u64,
 }
 
 impl RxPort {
@@ -184,6 +239,7 @@ impl RxPort {
             silent: false,
             resting: false,
             silence: 0,
+            debt: 0,
         }
     }
 }
@@ -200,6 +256,8 @@ pub struct RxQueues {
     pub(crate) list: Vec<RxPort>,
     /// Where the next round begins: no queue is always first.
     pub(crate) turn: usize,
+    /// Queues that had packets in the last round: as many share the next one.
+    pub(crate) active: usize,
     /// Queues have come or gone since the worker last slept, so that it has others to wait for.
     pub(crate) changed: bool,
     /// How often any have.
@@ -227,100 +285,5 @@ impl RxQueues {
     /// The queues. Each keeps the descriptor that it has ([`RxQueue::event_fd`]) for as long as it is here.
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, RxPort> {
         self.list.iter_mut()
-    }
-}
-
-/// The transmit queues of one worker, by interface.
-#[derive(Default)]
-pub struct TxPorts {
-    list: Vec<Option<TxPort>>,
-    /// Interfaces that have sent since the last flush.
-    dirty: Vec<IfIndex>,
-    /// Faults of queues that are there, to be told to the control thread.
-    faults: BTreeMap<IfIndex, PortFault>,
-}
-
-struct TxPort {
-    attachment: Attachment,
-    /// It can't go on, and whoever has to know has been told.
-    told: bool,
-    queue: Box<dyn TxQueue>,
-}
-
-impl fmt::Debug for TxPorts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TxPorts").field("ports", &self.list.iter().flatten().count()).finish_non_exhaustive()
-    }
-}
-
-impl TxPorts {
-    /// Gives `interface` its transmit queue and returns the one it had.
-    pub fn attach(
-        &mut self,
-        interface: IfIndex,
-        attachment: Attachment,
-        queue: Box<dyn TxQueue>,
-    ) -> Option<Box<dyn TxQueue>> {
-        let at = usize::from(interface);
-        if self.list.len() <= at {
-            self.list.resize_with(at + 1, || None);
-        }
-        self.replace(interface, Some(TxPort { attachment, told: false, queue }))
-    }
-
-    /// Takes the transmit queue of `interface` away.
-    pub fn detach(&mut self, interface: IfIndex) -> Option<Box<dyn TxQueue>> {
-        self.replace(interface, None)
-    }
-
-    fn replace(&mut self, interface: IfIndex, port: Option<TxPort>) -> Option<Box<dyn TxQueue>> {
-        // What was found wrong with the old queue and could not be told yet goes with it.
-        self.faults.remove(&interface);
-        let place = self.list.get_mut(usize::from(interface))?;
-        core::mem::replace(place, port).map(|old| old.queue)
-    }
-
-    /// The interface's transmit queue.
-    #[must_use]
-    #[inline]
-    pub fn get(&mut self, interface: IfIndex) -> Option<&mut Box<dyn TxQueue>> {
-        Some(&mut self.list.get_mut(interface as usize)?.as_mut()?.queue)
-    }
-
-    /// Remembers that the interface's queue can't go on, unless that is known: others need the queue of events, too.
-    pub(crate) fn failed(&mut self, interface: IfIndex, fault: PortFault) {
-        let port = self.list.get(usize::from(interface)).and_then(Option::as_ref);
-        if port.is_none_or(|port| !port.told) {
-            self.faults.insert(interface, fault);
-        }
-    }
-
-    /// Tells of the queues that can't go on, as far as `send` has room.
-    pub(crate) fn tell(&mut self, send: impl Fn(Event) -> bool) {
-        while let Some((interface, fault)) = self.faults.pop_first() {
-            // One that is gone has taken its faults along.
-            let Some(Some(port)) = self.list.get_mut(usize::from(interface)) else { continue };
-            if !send(Event::TxFault { interface, attachment: port.attachment, fault: fault.clone() }) {
-                self.faults.insert(interface, fault);
-                return;
-            }
-            port.told = true;
-        }
-    }
-
-    /// Remembers that `interface` is to be flushed at the end of the round.
-    #[inline]
-    pub(crate) fn touched(&mut self, interface: IfIndex) {
-        if self.dirty.last() != Some(&interface) {
-            self.dirty.push(interface);
-        }
-    }
-
-    pub(crate) fn flush(&mut self) {
-        while let Some(interface) = self.dirty.pop() {
-            if let Some(queue) = self.get(interface) {
-                queue.flush();
-            }
-        }
     }
 }

@@ -244,7 +244,7 @@ mod tests {
                 let slot = ctx.packets.take(interface).unwrap();
                 if interface % 2 == 0 && interface < 6 {
                     ctx.emit(0, slot);
-                    ctx.budget -= 1;
+                    ctx.budget.packets -= 1;
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What every port is once it is open.
 
-use crate::PortError;
+use crate::{OutputThreads, PortError};
 use core::fmt;
 use graph::port::{RxQueue, TxQueue};
 use std::os::fd::OwnedFd;
@@ -44,6 +44,8 @@ pub struct Port {
     pub facts: PortFacts,
     /// Whether packets can pass.
     pub link: Arc<dyn Link>,
+    /// Threads that write what is sent, where workers don't write themselves.
+    pub output: Option<OutputThreads>,
     /// Keeps the device.
     pub control: Box<dyn PortControl>,
 }

@@ -39,6 +39,7 @@ pub fn open(options: &SinkOptions) -> Port {
             offload: true,
         },
         link: Arc::new(NoLink),
+        output: None,
         control: Box::new(Nothing),
     }
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Joined, Namespace, SCALAR, Side, link_becomes, receive, receive_all, root, send};
-use graph::port::Stop;
+use graph::port::{Quota, Stop};
 use ipnet::IpNet;
 use memory::packet::Packets;
 use quiver_ports::af_packet::{self, AfPacketOptions};
@@ -219,7 +219,7 @@ fn a_device_down_is_waited_for_and_a_deleted_one_is_a_fault() {
     link_becomes(&port, LinkState::Down);
     let mut packets = Packets::new();
     for _ in 0..3 {
-        port.rx[0].receive(SCALAR, &mut packets, 0, 8).unwrap();
+        port.rx[0].receive(SCALAR, &mut packets, 0, Quota::packets(8)).unwrap();
     }
     let sent = send(&mut *port.tx[0], &probe);
     assert_eq!((sent.packets, sent.stop), (0, Stop::Down));
@@ -231,7 +231,8 @@ fn a_device_down_is_waited_for_and_a_deleted_one_is_a_fault() {
     let sent = send(&mut *port.tx[0], &long);
     assert_eq!((sent.packets, sent.stop), (0, Stop::Refused), "longer than the MTU");
     a.run(&["ip", "link", "del", "peer0"]);
-    let fault = (0..100).find_map(|_| port.rx[0].receive(SCALAR, &mut packets, 0, 8).err()).unwrap();
+    let fault =
+        (0..100).find_map(|_| port.rx[0].receive(SCALAR, &mut packets, 0, Quota::packets(8)).err()).unwrap();
     assert!(fault.reason.contains("eth0") && fault.reason.contains("deleted"), "{fault}");
 }
 

@@ -9,7 +9,7 @@ use common::{LOST_LEN, revocable};
 use copy::dsa::{Channel, Device, Limits, Mode, Pauses};
 use copy::model::{Model, ModelOptions, Troubles};
 use copy::{Cpu, Engine, Transfer};
-use graph::port::{RxQueue, Stop, TxQueue};
+use graph::port::{Quota, RxQueue, Stop, TxQueue};
 use memif::region::HugePages;
 use memif::ring::{Descriptor, RING_HEADER, RingView};
 use memif::{Connection, QueueConfig, RingSize, in_process};
@@ -57,7 +57,7 @@ fn frame(number: usize) -> Vec<u8> {
 /// All that a queue has, by a private copy.
 fn receive(queue: &mut dyn RxQueue, tier: Tier) -> Vec<Vec<u8>> {
     let mut packets = Packets::new();
-    let received = queue.receive(tier, &mut packets, 0, 256).unwrap();
+    let received = queue.receive(tier, &mut packets, 0, Quota::packets(256)).unwrap();
     let frames = received.slots.map(|slot| packets.own(slot as SlotId).frame().to_vec()).collect();
     queue.release();
     packets.end_round();
@@ -89,7 +89,7 @@ fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier, gon
         for _ in 0..burst {
             sent += usize::from(sent < count && send(&mut sender, &frame(sent)));
         }
-        let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+        let received = rx.receive(tier, &mut packets, 1, Quota::packets(256)).unwrap();
         let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
         let part = [slots.len(), 2, 5][sent % 3].max(1);
         let was_gone = gone();
@@ -170,7 +170,7 @@ fn a_full_ring_takes_what_fits_with_bodies_on_their_way() {
     for round in 0..2 {
         let mut packets = Packets::new();
         (0..25).for_each(|number| assert!(send(&mut sender, &jumbo(round * 25 + number))));
-        let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+        let received = rx.receive(tier, &mut packets, 1, Quota::packets(256)).unwrap();
         let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
         let twice = [&slots[..], &slots[..]].concat();
         let sent = tx.send(tier, &mut packets, &twice).unwrap();
@@ -198,7 +198,7 @@ fn short_packets_never_see_the_engine() {
     let tier = Tier::detect();
     let mut packets = Packets::new();
     (0..50).for_each(|number| assert!(send(&mut sender, &[number; 64])));
-    let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+    let received = rx.receive(tier, &mut packets, 1, Quota::packets(256)).unwrap();
     let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
     assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 50);
     tx.flush();
@@ -222,7 +222,7 @@ fn a_peer_that_lies_gets_nothing_more_and_nothing_is_on_its_way_then() {
     let mut receiver = MemifRx::new(first(right.rx));
     let (tier, mut packets) = (Tier::detect(), Packets::new());
     (0..10).for_each(|number| assert!(send(&mut sender, &[number; 1500])));
-    let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+    let received = rx.receive(tier, &mut packets, 1, Quota::packets(256)).unwrap();
     let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
     assert_eq!(tx.send(tier, &mut packets, &slots[..2]).unwrap().packets, 2);
     let fault = tx.send(tier, &mut packets, &slots[2..]).unwrap_err();

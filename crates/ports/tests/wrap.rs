@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Joined, Side, receive_all, send};
-use graph::port::RxQueue;
+use graph::port::{Quota, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::Packets;
 use quiver_ports::generator::{self, Field, GeneratorOptions, PacketSpec, Protocol, Vary, build};
@@ -255,7 +255,7 @@ fn headers_that_were_taken_off_are_shown_with_a_drop() {
     let mut reader = point.start(CaptureOptions { snap_len: 150, ..CaptureOptions::default() });
     let clean = all(&mut *queue(1)).remove(0);
     let mut packets = Packets::new();
-    queue(1).receive(common::SCALAR, &mut packets, 3, 1).unwrap();
+    queue(1).receive(common::SCALAR, &mut packets, 3, Quota::packets(1)).unwrap();
     assert!(packets.strip(0, 34));
     packets.meta_mut(0).drop_reason = 5;
     let drops = CaptureDrops::new(Arc::clone(&point), 1);

@@ -32,12 +32,13 @@ struct Device {
 }
 
 impl Devices {
-    /// Opens a tap: makes its device, or takes over the one that is there.
+    /// Opens a tap, with a transmit queue for each of `workers`: makes its device, or takes over the one that is there.
     ///
     /// # Errors
     /// [`Flaw`] where the system refuses.
-    pub(super) fn open(&mut self, spec: &InterfaceSpec, tap: &TapSpec) -> Result<Port, Flaw> {
+    pub(super) fn open(&mut self, spec: &InterfaceSpec, tap: &TapSpec, workers: usize) -> Result<Port, Flaw> {
         let mut options = ports_of::tap(spec, tap);
+        options.tx_queues = ports_of::queues(workers);
         let place = place(tap);
         if self.0.get(&place).is_some_and(|device| device.mode != options.mode) {
             // Of the other kind: nobody has it open, for it is to be opened.

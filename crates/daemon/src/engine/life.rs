@@ -9,6 +9,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use graph::port::IfIndex;
+use graph::worker::Worker;
 use ports::{Held, PortControl};
 use wire::MacAddr;
 
@@ -24,6 +25,9 @@ use crate::model::{Flaw, Name};
 /// How long workers may take to hand queues back: many thousand times of what a round takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same while a worker is known to stand still: its queues come back when it goes on.
+const PATIENCE_STUCK: Duration = Duration::from_millis(50);
+
 /// A port on its way out: what has to be gone before another one can be opened in its place.
 struct Closing {
     queues: Returned,
@@ -33,8 +37,8 @@ struct Closing {
 impl Closing {
     /// Waits until no worker has a queue of it any more, and closes it. A tap's device stays: whether it is needed any more
     /// shows at the end of the batch, and until then its link stays up.
-    fn finish(self, name: &Name, is_tap: bool) -> Option<Held> {
-        let until = Instant::now() + PATIENCE;
+    fn finish(self, name: &Name, is_tap: bool, patience: Duration) -> Option<Held> {
+        let until = Instant::now() + patience;
         loop {
             match self.queues.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(queues) => drop(queues),
@@ -121,8 +125,11 @@ impl Engine {
 
     /// What the system has to open for a port.
     fn open(&mut self, spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
+        self.shared.penalties.check(spec, Instant::now())?;
         match &spec.port {
-            PortSpec::Tap(tap) => Ok(Opened::of(self.devices.open(spec, tap)?)),
+            PortSpec::Tap(tap) => {
+                Ok(Opened::of(self.devices.open(spec, tap, self.shared.pool.workers().len())?))
+            }
             _ => port::open(spec, mac, self.shared.pool.workers().len()),
         }
     }
@@ -156,7 +163,12 @@ impl Engine {
             PortSpec::Tap(tap) => Some(tap),
             _ => None,
         };
-        let held = closing.finish(name, tap.is_some());
+        let stuck = |worker: &Worker| self.shared.pool.post(worker.number()).still().is_some();
+        let patience = match self.shared.pool.workers().iter().any(stuck) {
+            true => PATIENCE_STUCK,
+            false => PATIENCE,
+        };
+        let held = closing.finish(name, tap.is_some(), patience);
         if let (Some(tap), Some(held)) = (tap, held) {
             self.devices.hold(tap, held);
         }

@@ -30,6 +30,7 @@ mod memif;
 mod nat;
 mod operations;
 mod passage;
+mod penalty;
 mod policers;
 mod port;
 mod ports_of;

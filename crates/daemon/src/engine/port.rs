@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::v1::TapMode;
 use graph::port::{RxQueue, TxQueue};
 use ports::wrap::{Damage, Fault};
-use ports::{Link, PortControl};
+use ports::{Link, OutputThreads, PortControl};
 use wire::MacAddr;
 
 use super::ports_of;
@@ -47,6 +47,8 @@ impl Kind {
 pub(super) struct OpenPort {
     /// Whether packets can pass, where a device or file of ours says that.
     pub(super) link: Option<Arc<dyn Link>>,
+    /// Threads that write what is sent, where workers don't write themselves.
+    pub(super) output: Option<OutputThreads>,
     /// Takes super-frames and unfinished checksums as they are.
     pub(super) offload: bool,
 }
@@ -62,12 +64,12 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn without_queues() -> Self {
-        let port = OpenPort { link: None, offload: false };
+        let port = OpenPort { link: None, output: None, offload: false };
         Self { port, control: None, rx: Vec::new(), tx: Vec::new() }
     }
 
     pub(super) fn of(port: ports::Port) -> Self {
-        let open = OpenPort { link: Some(port.link), offload: port.facts.offload };
+        let open = OpenPort { link: Some(port.link), output: port.output, offload: port.facts.offload };
         Self { port: open, control: Some(port.control), rx: port.rx, tx: port.tx }
     }
 }
@@ -116,9 +118,8 @@ pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr, workers: usize) -> Result
         | PortSpec::Tunnel(_) => {
             return Ok(Opened::without_queues());
         }
-        PortSpec::AfPacket(port) => {
-            ports::af_packet::open(&ports_of::af_packet(port)).map_err(|error| flaw("af_packet", &error))
-        }
+        PortSpec::AfPacket(port) => ports::af_packet::open(&ports_of::af_packet(port, workers))
+            .map_err(|error| flaw("af_packet", &error)),
         PortSpec::Pcap(pcap) => {
             ports::pcap::open(&ports_of::pcap(spec, pcap)).map_err(|error| flaw("pcap", &error))
         }

@@ -39,7 +39,6 @@ pub(super) fn tap(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
     TapOptions {
         mode,
         rx_queues: tap.queues as u16,
-        tx_queues: tap.queues as u16,
         gso: tap.gso,
         // Pods keep their device and its connections while the daemon is restarted.
         persist: true,
@@ -48,8 +47,9 @@ pub(super) fn tap(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
     }
 }
 
-pub(super) fn af_packet(port: &AfPacketSpec) -> AfPacketOptions {
+pub(super) fn af_packet(port: &AfPacketSpec, workers: usize) -> AfPacketOptions {
     AfPacketOptions {
+        tx_queues: queues(workers),
         promiscuous: port.destinations.is_empty(),
         destinations: port.destinations.clone(),
         ..AfPacketOptions::new(netns(port.netns.as_deref()), port.host_interface.clone())
@@ -70,8 +70,8 @@ pub(super) fn sink(spec: &InterfaceSpec, workers: usize) -> SinkOptions {
     SinkOptions { name: spec.name.to_string(), link: LinkLayer::Ethernet, tx_queues: queues(workers) }
 }
 
-/// Transmit queues that take no memory: one for each worker.
-fn queues(workers: usize) -> u16 {
+/// Transmit queues: one for each worker.
+pub(super) fn queues(workers: usize) -> u16 {
     u16::try_from(workers).unwrap_or(u16::MAX)
 }
 

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::core::Core;
 use super::events::Events;
+use super::penalty::STALL;
 use super::start::Shared;
 use crate::model::spec::PortSpec;
 use crate::model::{Flaw, Key};
@@ -81,10 +82,10 @@ impl Core {
                     tracing::debug!(interface = %entry.spec.name, reason = fault.reason, "a fault of queues that have gone");
                     return;
                 }
-                if matches!(entry.spec.port, PortSpec::Memif(_)) {
+                if matches!(entry.spec.port, PortSpec::Memif(_)) && fault.kind != STALL {
                     self.memifs.fault(interface, attachment, fault);
                 } else {
-                    // A device that is gone doesn't come back by itself: it has to be opened again.
+                    // A device that is gone doesn't come back by itself, nor a port that was taken away: it has to be opened again.
                     let key = Key::Interface(entry.spec.name.clone());
                     self.lose(key, Flaw::new("", fault.reason));
                 }

@@ -30,6 +30,7 @@ use super::export::{self, Exporter};
 use super::inspect::{Baseline, clock_hz};
 use super::memif::{self, Memifs};
 use super::passage::Attachments;
+use super::penalty::Penalties;
 use super::routing::Routing;
 use super::service;
 use super::watchdog::{self, Patience};
@@ -143,6 +144,8 @@ pub(super) struct Shared {
     pub(super) memory: String,
     /// Who copies bodies; `None`: the workers.
     pub(super) copy: Option<Arc<Engines>>,
+    /// Ports that were taken away.
+    pub(super) penalties: Penalties,
     pub(super) bell: Arc<Bell>,
     pub(super) memifs: Arc<Memifs>,
     pub(super) stop: std::sync::atomic::AtomicBool,
@@ -246,6 +249,7 @@ impl Engine {
             clock_hz,
             memory,
             copy,
+            penalties: Penalties::default(),
             bell,
             memifs,
             stop,
@@ -257,7 +261,7 @@ impl Engine {
         engine.thread("bury", move |shared| service::bury(shared, &told))?;
         engine.thread("engine", move |shared| service::run(shared, &events, &digs))?;
         let patience = options.patience;
-        engine.thread("watchdog", move |shared| watchdog::run(shared, patience))?;
+        engine.thread("watchdog", move |shared| watchdog::run(shared, &sender, patience))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
         if let Some(engines) = engine.shared.copy.clone() {
             engine.thread("copy", move |shared| copying::run(shared, &engines))?;

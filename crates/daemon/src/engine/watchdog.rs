@@ -16,12 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use api::v1::MemifPeerMemory;
-use graph::worker::Worker;
+use graph::counters::PortCall;
+use graph::port::IfIndex;
+use graph::worker::{EventSender, Worker};
 
 use super::start::Shared;
 use super::thread_state::{ThreadState, in_the_kernel, thread_state};
-use crate::model::spec::PortSpec;
+
+mod outputs;
+mod owner;
 
 /// When a worker is taken to stand still, and when the process is ended for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +165,10 @@ struct Seen {
     noticed: Option<Duration>,
     /// Since then, some memif peer might have kept it waiting.
     peers: bool,
+    /// The call into a port's queue that it has been in at each look; `None`: none, or several.
+    call: Option<PortCall>,
+    /// The interface whose port was taken away for it.
+    taken_away: Option<IfIndex>,
     /// What was told of it, by bit: each once, as one that comes and goes from the kernel is now this and now that.
     told: u8,
 }
@@ -172,8 +179,14 @@ impl Seen {
         *self = Self { progress, ..Self::default() };
     }
 
-    /// It doesn't: what its thread does now, after `passed` since it was last looked at.
-    fn stands_still(&mut self, state: Option<(ThreadState, Duration)>, passed: Duration) {
+    /// It doesn't: what its thread does now, after `passed` since it was last looked at, and in which call.
+    fn stands_still(
+        &mut self,
+        state: Option<(ThreadState, Duration)>,
+        call: Option<PortCall>,
+        passed: Duration,
+    ) {
+        self.call = if self.still.is_zero() { call } else { self.call.filter(|known| call == Some(*known)) };
         self.still += passed;
         let now = state.map(|(state, _)| state);
         if now == self.state {
@@ -188,6 +201,9 @@ impl Seen {
 
     /// Whether the process may be ended for it. One look doesn't decide; and one that sleeps has been asleep at each since it was noticed, and by nobody's will.
     fn may_end(&self, standstill: Standstill, patience: Patience) -> bool {
+        if self.taken_away.is_some() {
+            return false;
+        }
         let since_noticed = self.still.saturating_sub(self.noticed.unwrap_or(self.still));
         let sleeps_by_itself = !self.peers && self.alike >= since_noticed;
         standstill.ends()
@@ -197,10 +213,10 @@ impl Seen {
 }
 
 /// Looks at the workers until the engine ends.
-pub(super) fn run(shared: &Arc<Shared>, patience: Patience) {
+pub(super) fn run(shared: &Arc<Shared>, events: &EventSender, patience: Patience) {
     let pause = (patience.notice / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
     let mut seen: Vec<Seen> = shared.pool.workers().iter().map(|_| Seen::default()).collect();
-    let mut last = Instant::now();
+    let (mut last, mut outputs) = (Instant::now(), outputs::Outputs::default());
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(pause);
         let now = Instant::now();
@@ -208,12 +224,20 @@ pub(super) fn run(shared: &Arc<Shared>, patience: Patience) {
         let passed = now.duration_since(last).min(2 * pause);
         last = now;
         for (worker, seen) in shared.pool.workers().iter().zip(&mut seen) {
-            look(shared, worker, seen, passed, patience);
+            look(shared, events, worker, seen, passed, patience);
         }
+        outputs.look(shared, events, patience.notice);
     }
 }
 
-fn look(shared: &Shared, worker: &Worker, seen: &mut Seen, passed: Duration, patience: Patience) {
+fn look(
+    shared: &Shared,
+    events: &EventSender,
+    worker: &Worker,
+    seen: &mut Seen,
+    passed: Duration,
+    patience: Patience,
+) {
     let (number, post) = (worker.number(), shared.pool.post(worker.number()));
     let rounds = &worker.counters().rounds;
     let progress = rounds.progress();
@@ -229,7 +253,7 @@ fn look(shared: &Shared, worker: &Worker, seen: &mut Seen, passed: Duration, pat
         seen.goes_on(progress);
         return;
     }
-    seen.stands_still(state, passed);
+    seen.stands_still(state, rounds.at.port(), passed);
     if seen.still < patience.notice {
         return;
     }
@@ -238,15 +262,24 @@ fn look(shared: &Shared, worker: &Worker, seen: &mut Seen, passed: Duration, pat
     let own = state.map_or(Duration::ZERO, |(_, own)| own.saturating_sub(seen.own.unwrap_or(own)));
     let limit = patience.restart.filter(|limit| seen.still >= *limit);
     let standstill = Standstill::of(seen.state, own, limit.unwrap_or(patience.notice));
+    let (place, still) = (place(shared, worker), seen.still.as_secs_f64());
+    if seen.taken_away.is_none()
+        && let Some(interface) = owner::owner(shared, seen.call, standstill)
+    {
+        seen.taken_away = Some(interface);
+        let reason = format!("worker {number} has not returned from its queue for {still:.1} s ({place})");
+        owner::take_away(shared, events, interface, &reason);
+    }
     let may_end = seen.may_end(standstill, patience);
     post.tell(standstill, seen.still, may_end);
-    let (place, still) = (place(shared, worker), seen.still.as_secs_f64());
     if seen.told & 1 << standstill as u8 == 0 {
         if seen.told == 0 {
             post.times.fetch_add(1, Ordering::Relaxed);
         }
         seen.told |= 1 << standstill as u8;
+        let owner = seen.taken_away.and_then(|interface| owner::name(shared, interface));
         let next = match patience.restart {
+            _ if let Some(owner) = &owner => format!("the port of {owner} is taken away"),
             Some(_) if standstill == Standstill::Sleeps && seen.peers => {
                 "quiverd goes on: a memif peer may keep it waiting (peer_memory)".into()
             }
@@ -274,10 +307,7 @@ fn look(shared: &Shared, worker: &Worker, seen: &mut Seen, passed: Duration, pat
 /// Whether there is an interface whose memif peer may free pages that a worker touches: that one sleeps until they are there again.
 fn peers_may_keep_waiting(shared: &Shared) -> bool {
     let inventory = shared.directory.get();
-    inventory.registry.iter().any(|(_, entry)| match &entry.spec.port {
-        PortSpec::Memif(memif) => memif.access.memory != MemifPeerMemory::Sealed,
-        _ => false,
-    })
+    inventory.registry.iter().any(|(_, entry)| owner::can_free_pages(&entry.spec.port))
 }
 
 /// How long a worker that is known to stand still is waited for when the engine ends, and any other: one that is given no time has its round to finish.
@@ -318,10 +348,14 @@ pub(super) fn stop_workers(shared: &Shared) {
 /// Where its round is, in words.
 pub(super) fn place(shared: &Shared, worker: &Worker) -> String {
     let rounds = &worker.counters().rounds;
-    match rounds.at.get().and_then(|id| shared.plan.nodes.get(id)) {
-        Some(node) => format!("in {}", node.spec.name),
-        None if rounds.asleep() => "asleep".into(),
-        None => "between nodes (commands, or transmit queues)".into(),
+    let node = rounds.at.get().and_then(|id| shared.plan.nodes.get(id));
+    let port = rounds.at.port().and_then(|call| owner::name(shared, call.interface));
+    match (node, port) {
+        (Some(node), Some(port)) => format!("in {} for {port}", node.spec.name),
+        (Some(node), None) => format!("in {}", node.spec.name),
+        (None, Some(port)) => format!("in a queue of {port}"),
+        (None, None) if rounds.asleep() => "asleep".into(),
+        (None, None) => "between nodes (commands)".into(),
     }
 }
 
@@ -352,7 +386,11 @@ mod tests {
         let (patience, passed) = (Patience::default(), Duration::from_millis(250));
         let (mut seen, mut ends) = (Seen { peers, ..Seen::default() }, false);
         for state in looks {
-            seen.stands_still(state.map(|state| (state, Duration::from_secs(3600) + seen.still)), passed);
+            seen.stands_still(
+                state.map(|state| (state, Duration::from_secs(3600) + seen.still)),
+                None,
+                passed,
+            );
             if seen.still >= patience.notice {
                 seen.noticed.get_or_insert(seen.still);
                 let standstill = match *state {
@@ -401,10 +439,18 @@ mod tests {
     #[test]
     fn time_counts_from_the_first_look_that_is_told_anything() {
         let mut seen = Seen::default();
-        seen.stands_still(None, Duration::from_millis(250));
+        seen.stands_still(None, None, Duration::from_millis(250));
         assert_eq!(seen.own, None);
-        seen.stands_still(Some((ThreadState::Runs, Duration::from_secs(3600))), Duration::from_millis(250));
-        seen.stands_still(Some((ThreadState::Runs, Duration::from_secs(3601))), Duration::from_millis(250));
+        seen.stands_still(
+            Some((ThreadState::Runs, Duration::from_secs(3600))),
+            None,
+            Duration::from_millis(250),
+        );
+        seen.stands_still(
+            Some((ThreadState::Runs, Duration::from_secs(3601))),
+            None,
+            Duration::from_millis(250),
+        );
         assert_eq!(seen.own, Some(Duration::from_secs(3600)));
     }
 

@@ -8,7 +8,7 @@ use graph::engine::Graph;
 use graph::handover::{Station, exchange};
 use graph::packet::{OwnedPacket, Packets, SlotId};
 use graph::plan::Plan;
-use graph::port::{Attachment, IfIndex, PortFault, RxMode, RxPort, Sent, TxQueue};
+use graph::port::{Attachment, Completed, IfIndex, PortFault, RxMode, RxPort, Sent, TxQueue};
 use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::trace::{Budget, TraceOrder};
@@ -252,14 +252,30 @@ impl Shared {
     fn new(queue: Box<dyn TxQueue>) -> Self {
         Self(Arc::new(Mutex::new(queue)))
     }
+
+    fn queue(&self) -> MutexGuard<'_, Box<dyn TxQueue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl TxQueue for Shared {
     fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(tier, packets, slots)
+        self.queue().send(tier, packets, slots)
+    }
+
+    fn completes(&self) -> bool {
+        self.queue().completes()
+    }
+
+    fn outstanding(&self) -> bool {
+        self.queue().outstanding()
+    }
+
+    fn completed(&mut self) -> Result<Completed, PortFault> {
+        self.queue().completed()
     }
 
     fn flush(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush();
+        self.queue().flush();
     }
 }

@@ -48,6 +48,20 @@ pub fn place_workers(workers: &Workers, available: &[usize]) -> Result<Vec<usize
     }
 }
 
+/// Keeps the calling thread, and those that it starts, off the workers' cores, where others are left. What a pod makes the kernel do in a thread of ours then
+/// takes no worker's time.
+///
+/// # Errors
+/// [`SettingsError::Cores`] if the system refuses.
+pub fn leave_to_workers(workers: &[usize], available: &[usize]) -> Result<(), SettingsError> {
+    let mut set = rustix::thread::CpuSet::new();
+    available.iter().filter(|core| !workers.contains(core)).for_each(|core| set.set(*core));
+    if set.count() == 0 {
+        return Ok(());
+    }
+    rustix::thread::sched_setaffinity(None, &set).map_err(|error| SettingsError::Cores(error.into()))
+}
+
 /// "0-3,8" for ascending numbers.
 fn ranges(cores: &[usize]) -> String {
     let mut ranges = Vec::<(usize, usize)>::new();

@@ -14,7 +14,7 @@ mod sessions;
 mod stuck;
 
 pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
-pub use cores::{available_cores, place_workers};
+pub use cores::{available_cores, leave_to_workers, place_workers};
 pub use error::SettingsError;
 pub use file::{
     Api, DEFAULT_PATH, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State, Workers, load,

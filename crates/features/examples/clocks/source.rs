@@ -2,7 +2,7 @@
 
 use graph::IfIndex;
 use graph::packet::Packets;
-use graph::port::{PortFault, Received, RxQueue};
+use graph::port::{PortFault, Quota, Received, RxQueue};
 use graph::simd::Tier;
 use std::os::fd::BorrowedFd;
 
@@ -26,11 +26,11 @@ impl RxQueue for Source {
         _: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
         let mut bytes = 0;
-        for _ in 0..max.min(self.at_once) {
+        for _ in 0..quota.packets.min(self.at_once) {
             let Some(frame) = self.frames.get(self.turn) else { break };
             self.turn = (self.turn + 1) % self.frames.len();
             bytes += frame.len() as u64;

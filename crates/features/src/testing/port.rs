@@ -3,7 +3,7 @@
 use graph::NodeSpec;
 use graph::nodes::{port_input, port_output};
 use graph::packet::{Packets, SlotId};
-use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, TxQueue};
+use graph::port::{IfIndex, PortFault, Quota, Received, RxQueue, Sent, TxQueue};
 use graph::simd::Tier;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -56,12 +56,12 @@ impl RxQueue for TestWire {
         _: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let mut lists = self.lists();
         let first = packets.taken();
         let mut bytes = 0;
-        for _ in 0..max.min(lists.burst) {
+        for _ in 0..quota.packets.min(lists.burst) {
             let Some(frame) = lists.to_graph.pop_front() else { break };
             bytes += frame.len() as u64;
             let read = |buffer: &mut [u8]| {

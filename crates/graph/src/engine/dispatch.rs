@@ -7,7 +7,7 @@ use crate::handover::Station;
 use crate::locals::{LocalKey, Locals};
 use crate::node::{Node, NodeContext, NodeKind};
 use crate::plan::Plan;
-use crate::port::{RxQueues, TxPorts};
+use crate::port::{Quota, RxQueues, TxPorts};
 use crate::publish::Tables;
 use crate::trace::Tracer;
 use crate::worker::EventSender;
@@ -19,6 +19,9 @@ use std::sync::Arc;
 
 /// Packets that a node works on at a time, at most, and that a round receives.
 pub const MAX_VECTOR: usize = 256;
+/// Bytes that a round receives, and no more than one queue's last packet beyond that. A vector of full-sized Ethernet frames is less; of super-frames, one port's
+/// vector would be 16 MiB, and everybody else would wait for them to be copied.
+const MAX_BYTES: u64 = 512 << 10;
 
 struct Instance {
     node: Box<dyn Node>,
@@ -74,7 +77,7 @@ impl fmt::Debug for Graph {
 impl Drop for Graph {
     /// A round that a panic ended is over, too: queues that may be reading bodies of its packets are flushed while these are there.
     fn drop(&mut self) {
-        self.ports.flush();
+        self.ports.flush(&self.counters.rounds.at);
     }
 }
 
@@ -176,22 +179,24 @@ impl Graph {
         self.instances.iter().find_map(|instance| instance.node.injector())
     }
 
-    /// One round: every input is asked once, until [`MAX_VECTOR`] packets came in; nodes run until no packet is
+    /// One round: every input is asked once, until [`MAX_VECTOR`] packets or [`MAX_BYTES`] came in; nodes run until no packet is
     /// pending; transmit queues are flushed and receive queues get their memory back.
     pub fn round(&mut self, tables: &Tables, now: u64) -> RoundResult {
-        let mut budget = MAX_VECTOR;
+        let mut budget = Quota { packets: MAX_VECTOR, bytes: MAX_BYTES };
         for at in 0..self.inputs.len() {
             let id = self.inputs[at];
             budget = self.input(id, tables, now, budget);
-            if budget == 0 {
+            if budget.packets == 0 || budget.bytes == 0 {
                 // The input that filled the round comes last in the next one.
                 self.inputs[at..].rotate_left(1);
                 break;
             }
         }
-        let received = MAX_VECTOR - budget;
+        let received = MAX_VECTOR - budget.packets;
         if received == 0 {
             self.counters.rounds.at.between();
+            self.ports.complete(&self.counters);
+            self.ports.tell(|event| self.events.send(event));
             self.station.end_round();
             self.packets.end_round();
             return RoundResult::default();
@@ -206,12 +211,15 @@ impl Graph {
     fn end_round(&mut self) {
         self.counters.rounds.at.between();
         self.station.end_round();
-        self.ports.flush();
+        self.ports.flush(&self.counters.rounds.at);
+        self.ports.complete(&self.counters);
         self.ports.tell(|event| self.events.send(event));
         for id in &self.inputs {
             if let Some(queues) = self.instances[*id].node.queues() {
                 for port in queues.list.iter_mut().filter(|port| port.pending) {
+                    self.counters.rounds.at.receives(port.interface);
                     port.rx.release();
+                    self.counters.rounds.at.returned();
                     port.pending = false;
                 }
             }
@@ -223,7 +231,7 @@ impl Graph {
         self.tracer.end_round();
     }
 
-    fn input(&mut self, id: usize, tables: &Tables, now: u64, budget: usize) -> usize {
+    fn input(&mut self, id: usize, tables: &Tables, now: u64, budget: Quota) -> Quota {
         self.counters.rounds.at.node(id);
         let start = if self.measure { cycles() } else { 0 };
         let first = self.packets.taken();
@@ -251,7 +259,7 @@ impl Graph {
         let left = ctx.budget;
         let runtime = &self.counters.runtime[id];
         runtime.calls.add(1);
-        let n = budget - left;
+        let n = budget.packets - left.packets;
         if n > 0 {
             runtime.vectors.add(1);
             runtime.packets.add(n as u64);
@@ -303,7 +311,7 @@ impl Graph {
             tier: self.tier,
             now,
             worker: self.worker,
-            budget: 0,
+            budget: Quota::packets(0),
             traced: self.tracer.on(),
             drop_capture: self.drop_capture.as_deref(),
             events: &self.events,

@@ -36,7 +36,7 @@ fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
 impl Node for HandoverNode {
     fn process(&mut self, ctx: &mut Ctx<'_>, _frame: &mut Frame<'_>) {
         let mut unloaded = 0;
-        while unloaded < ctx.budget
+        while unloaded < ctx.budget.packets
             && let Some(Handed { target, interface, slot }) = ctx.station.unload(ctx.packets)
         {
             unloaded += 1;
@@ -48,6 +48,6 @@ impl Node for HandoverNode {
             let edge = edge.unwrap_or_else(|| ctx.drop(slot, Drop::NoTarget));
             ctx.emit(edge, slot);
         }
-        ctx.budget -= unloaded;
+        ctx.budget.packets -= unloaded;
     }
 }

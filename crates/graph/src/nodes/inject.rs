@@ -49,9 +49,9 @@ fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
 
 impl Node for InjectNode {
     fn process(&mut self, ctx: &mut Ctx<'_>, _frame: &mut Frame<'_>) {
-        while ctx.budget > 0 {
+        while ctx.budget.packets > 0 {
             let Ok(injection) = self.queue.try_recv() else { return };
-            ctx.budget -= 1;
+            ctx.budget.packets -= 1;
             let Ok(slot) = ctx.packets.adopt(&injection.packet) else {
                 ctx.count_drop(Drop::NoSlot);
                 continue;

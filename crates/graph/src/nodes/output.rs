@@ -3,7 +3,7 @@
 use crate::context::{Ctx, Frame};
 use crate::counters::IfCounters;
 use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
-use crate::port::{Sent, Stop};
+use crate::port::{Reasons, Sent, Stop};
 use memory::packet::{Flags, Packets, SlotId};
 
 /// The arc that every packet takes to leave by an interface: whoever has set `tx_if` begins it, and it ends at the output
@@ -71,21 +71,38 @@ impl Node for Output {
 /// `groups`: some may be for groups.
 fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId], groups: bool) {
     while !slots.is_empty() {
-        let (sent, reason) = match ctx.ports.get(interface) {
-            None => (Sent::default(), Drop::LinkDown),
-            Some(queue) => match queue.send(ctx.tier, ctx.packets, slots) {
-                Ok(sent) => (sent, reason(sent.stop)),
-                Err(fault) => {
-                    ctx.ports.failed(interface, fault);
-                    (Sent::default(), Drop::LinkDown)
+        let at = &ctx.counters.rounds.at;
+        let (sent, later, reason) = match ctx.ports.get(interface) {
+            None => (Sent::default(), false, Drop::LinkDown),
+            Some(queue) => {
+                at.sends(interface);
+                let sent = queue.send(ctx.tier, ctx.packets, slots);
+                at.returned();
+                match sent {
+                    Ok(sent) => (sent, queue.completes(), reason(sent.stop)),
+                    Err(fault) => {
+                        ctx.ports.failed(interface, fault);
+                        (Sent::default(), false, Drop::LinkDown)
+                    }
                 }
-            },
+            }
         };
         let counters = ctx.counters.interface(interface);
         if sent.packets > 0 {
-            counters.tx_packets.add(sent.packets as u64);
-            counters.tx_bytes.add(sent.bytes);
             ctx.ports.touched(interface);
+            if later {
+                // Counted when the device has taken them.
+                let id = |reason: Drop| ctx.drop_id(reason);
+                let reasons = Reasons {
+                    full: id(Drop::RingFull),
+                    refused: id(Drop::Refused),
+                    down: id(Drop::LinkDown),
+                };
+                ctx.ports.sends_later(interface, reasons);
+            } else {
+                counters.tx_packets.add(sent.packets as u64);
+                counters.tx_bytes.add(sent.bytes);
+            }
             if groups {
                 count_groups(ctx.packets, counters, slots.get(..sent.packets).unwrap_or_default());
             }

@@ -2,15 +2,21 @@
 
 use super::rest;
 use crate::engine::Graph;
-use crate::port::RxMode;
+use crate::port::{RxMode, RxPort};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Nanoseconds without a packet after which an adaptive worker goes to sleep: as much as a few wake-ups cost. Not a number of rounds: a
 /// round of a hundred interfaces takes as long as a hundred of one.
 const QUIET: u64 = 100_000;
+
+/// Sleep while packets are on their way by themselves ([`TxQueue::outstanding`](crate::port::TxQueue::outstanding)): what became of them is counted then.
+const LANDING: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Such sleeps, one after the other. What takes longer is counted later.
+const LANDINGS: u8 = 8;
 
 /// Longest sleep of a worker that has queues: some peers look at the interrupt flag of memif without a fence, and so may fail to wake
 /// us. A lost event costs delay then, not traffic.
@@ -38,6 +44,8 @@ pub(super) struct Alarm {
     without: bool,
     queues: usize,
     woken: Vec<epoll::Event>,
+    /// Sleeps of [`LANDING`], one after the other.
+    landings: u8,
 }
 
 /// What a sleep ended by.
@@ -72,8 +80,14 @@ pub(super) fn may_sleep(graph: &mut Graph, quiet: u64) -> bool {
 
 /// Asks all queues for events. False where one has packets already: then nothing stays armed.
 pub(super) fn arm(graph: &mut Graph) -> bool {
-    let armed = graph.station.arm()
-        && graph.all_queues().flat_map(|queues| queues.list.iter_mut()).all(|port| port.rx.arm());
+    let counters = Arc::clone(graph.counters());
+    let at = &counters.rounds.at;
+    let arm = |port: &mut RxPort| {
+        at.receives(port.interface);
+        port.rx.arm()
+    };
+    let armed = graph.station.arm() && graph.all_queues().flat_map(|queues| queues.list.iter_mut()).all(arm);
+    at.returned();
     if !armed {
         disarm(graph);
     }
@@ -83,7 +97,12 @@ pub(super) fn arm(graph: &mut Graph) -> bool {
 /// Tells all queues that the worker is awake.
 pub(super) fn disarm(graph: &mut Graph) {
     graph.station.disarm();
-    graph.all_queues().flat_map(|queues| queues.list.iter_mut()).for_each(|port| port.rx.disarm());
+    let counters = Arc::clone(graph.counters());
+    for port in graph.all_queues().flat_map(|queues| queues.list.iter_mut()) {
+        counters.rounds.at.receives(port.interface);
+        port.rx.disarm();
+    }
+    counters.rounds.at.returned();
 }
 
 impl Alarm {
@@ -102,9 +121,16 @@ impl Alarm {
             self.without = woken.event;
             return woken;
         };
-        let nap = if self.queues > 0 { NAP } else { IDLE_NAP };
+        let landing = graph.ports.outstanding() && self.landings < LANDINGS;
+        self.landings = if landing { self.landings + 1 } else { 0 };
+        let nap = match self.queues {
+            _ if landing => LANDING,
+            0 => IDLE_NAP,
+            _ => NAP,
+        };
         self.woken.clear();
         match epoll::wait(set, rustix::buffer::spare_capacity(&mut self.woken), Some(&nap)) {
+            Ok(0) if landing => Woken { event: false, mail: false },
             // Only the time: events may have been lost, so all are looked at.
             Ok(0) => {
                 rest::wake_all(graph);

@@ -17,7 +17,7 @@ use super::{Fault, QueueError, RxQueue, RxSink, TxQueue, TxSource};
 pub(super) const LINE: usize = 64;
 
 impl RxQueue {
-    /// Receives up to `max` packets into slots, as packets of interface `rx_if`; gives the slots and the bytes in them. The
+    /// Receives up to `max` packets into slots, as packets of interface `rx_if`; returns the slots and the bytes in them. The
     /// packets' bodies stay in the ring's buffers until [`release`](Self::release), which is due after the round.
     ///
     /// Compiled for the tier of `simd`.
@@ -31,6 +31,21 @@ impl RxQueue {
         rx_if: u16,
         max: usize,
     ) -> Result<(Range<usize>, u64), QueueError> {
+        self.receive_share(simd, packets, rx_if, max, u64::MAX)
+    }
+
+    /// As [`receive_packets`](Self::receive_packets), and no further packet after `max_bytes` bytes. Four packets may go beyond.
+    ///
+    /// # Errors
+    /// As for [`receive_packets`](Self::receive_packets).
+    pub fn receive_share<S: Simd>(
+        &mut self,
+        simd: S,
+        packets: &mut Packets,
+        rx_if: u16,
+        max: usize,
+        max_bytes: u64,
+    ) -> Result<(Range<usize>, u64), QueueError> {
         let available = self.available().map_err(|fault| self.error(fault))?;
         let max = max.min(packets.free());
         if available == 0 || max == 0 {
@@ -40,14 +55,14 @@ impl RxQueue {
         simd.run(
             #[inline(always)]
             || {
-                let mut sink = Sink(burst);
+                let mut sink = Sink { burst, max_bytes };
                 let received = match OwnSlots::of(self.slots()) {
                     None if self.pool.is_some() => self.walk_pool(available, max, &mut sink).map(drop),
                     None => self.lines(available, max, &mut sink),
                     Some(own) => self.walk(own, available, max, &mut sink).map(drop),
                 };
                 received.map_err(|fault| self.error(fault))?;
-                let (slots, bytes) = sink.0.finish();
+                let (slots, bytes) = sink.burst.finish();
                 self.tally.add(slots.len() as u64, bytes, 0);
                 Ok((slots, bytes))
             },
@@ -63,7 +78,7 @@ impl RxQueue {
         let mut packets = 0;
         loop {
             let left = available - self.next().wrapping_sub(start);
-            packets += usize::from(self.quads(left, max - packets, &mut sink.0));
+            packets += usize::from(self.quads(left, max - packets, &mut sink.burst));
             let left = available - self.next().wrapping_sub(start);
             let to_next_line = QUAD - usize::from(self.next()) % QUAD;
             let some = self.walk(PeerSlots, left, to_next_line.min(max - packets), sink)?.packets;
@@ -75,14 +90,22 @@ impl RxQueue {
     }
 }
 
-struct Sink<'p, S>(Burst<'p, S>);
+struct Sink<'p, S> {
+    burst: Burst<'p, S>,
+    max_bytes: u64,
+}
 
 impl<S: Simd> RxSink for Sink<'_, S> {
+    #[inline(always)]
+    fn max_bytes(&self) -> u64 {
+        self.max_bytes.saturating_sub(self.burst.bytes())
+    }
+
     #[inline(always)]
     fn packet(&mut self, bytes: CheckedRange<'_>) {
         // SAFETY: the queue hands out ranges of its own regions, with which the burst was begun. There is a slot: no more
         // packets are asked for than are free.
-        let _ = unsafe { self.0.packet(bytes) };
+        let _ = unsafe { self.burst.packet(bytes) };
     }
 
     #[cold]
@@ -94,7 +117,7 @@ impl<S: Simd> RxSink for Sink<'_, S> {
         }
         for part in parts {
             // SAFETY: as above.
-            unsafe { self.0.segment(*part) };
+            unsafe { self.burst.segment(*part) };
         }
     }
 }

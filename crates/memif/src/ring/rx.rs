@@ -67,6 +67,11 @@ pub trait RxSink {
     /// Cache lines at the beginning of each packet that `packet` will read.
     const PREFETCH_LINES: u32 = 1;
 
+    /// Bytes after which it takes no further packet in this call. The last one may go beyond.
+    fn max_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// A packet in one piece, of at least one byte.
     fn packet(&mut self, bytes: CheckedRange<'_>);
 
@@ -260,7 +265,8 @@ impl RxQueue {
         let limit = self.max_packet.min(slots.limit());
         let (mut used, mut packets, mut bytes) = (self.chain.slots(), 0, 0);
         let mut chained = used > 0;
-        while used < available && packets < max {
+        let most = sink.max_bytes();
+        while used < available && packets < max && bytes < most {
             let index = start.wrapping_add(used);
             if ring.begins_line(index) {
                 ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));

@@ -254,6 +254,19 @@ impl Packets {
         done == missing
     }
 
+    /// Whether the memory that the packet's body lies in was taken away by its sender: what was read of it may be zeros.
+    #[must_use]
+    #[inline]
+    pub fn body_lost(&self, slot: SlotId) -> bool {
+        self.keep.iter().any(|table| table.lost()) && self.lies_in_lost(slot)
+    }
+
+    #[cold]
+    fn lies_in_lost(&self, slot: SlotId) -> bool {
+        let lost = || self.keep.iter().flat_map(|table| table.regions()).filter(|region| region.lost());
+        self.segments(slot).any(|segment| lost().any(|region| region.contains(segment.start)))
+    }
+
     /// Copies the packet, from the current header on, into `out` and returns how many bytes that were; what
     /// doesn't fit is left out. For traces, captures and packets that leave the worker.
     pub fn copy_out(&self, slot: SlotId, out: &mut [u8]) -> usize {

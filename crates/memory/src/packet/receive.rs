@@ -83,6 +83,13 @@ impl<S: Simd> Burst<'_, S> {
         self.packets.free()
     }
 
+    /// Bytes of the packets taken in so far, those taken in several at a time not counted.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Takes in a packet, or the first segment of one.
     ///
     /// # Errors

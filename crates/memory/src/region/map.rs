@@ -275,6 +275,11 @@ impl Region {
         self.guard.as_ref().is_some_and(Guard::lost)
     }
 
+    /// Whether an address lies in the mapping.
+    pub(crate) fn contains(&self, address: *const u8) -> bool {
+        (address.addr()).wrapping_sub(self.base.as_ptr().addr()) < self.len as usize
+    }
+
     /// First byte of the mapping; valid for [`len`](Self::len) bytes as long as `self` lives.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base

@@ -4,12 +4,13 @@ use super::filter;
 use super::queue::PacketQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
+use crate::output::{OutputThreads, outputs};
 use crate::port::{LinkLayer, Port, PortControl, PortFacts};
 use crate::sys::packet::{self, Flag};
 use crate::tap::check_name;
-use crate::vnet_queue::{VnetRx, VnetTx};
+use crate::vnet_queue::VnetRx;
 use crate::{PortError, vnet};
-use graph::port::{RxQueue, TxQueue};
+use graph::port::RxQueue;
 use ipnet::IpNet;
 use rustix::io::Errno;
 use std::io;
@@ -29,7 +30,7 @@ pub struct AfPacketOptions {
     pub name: String,
     /// Receive queues, at least 1; the kernel spreads flows over them.
     pub rx_queues: u16,
-    /// Transmit queues, at least 1. Those beyond the receive queues share a socket.
+    /// Transmit queues, one for each worker, at least 1. Those beyond the receive queues share a socket and its thread.
     pub tx_queues: u16,
     /// Receive frames for other stations too, as a bridge must.
     pub promiscuous: bool,
@@ -85,12 +86,12 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
     let rx = sockets
         .iter()
         .map(|socket| -> Box<dyn RxQueue> { Box::new(VnetRx::new(queue(socket), Arc::clone(&name))) });
-    let shared = sockets.iter().cycle().take(usize::from(options.tx_queues));
-    let tx =
-        shared.map(|socket| -> Box<dyn TxQueue> { Box::new(VnetTx::new(queue(socket), Arc::clone(&name))) });
+    let devices = sockets.iter().map(queue).collect();
+    let (tx, threads) = outputs(devices, options.tx_queues, &name, &format!("tx-{}", options.name))
+        .map_err(system("start a thread for its output"))?;
     Ok(Port {
         rx: rx.collect(),
-        tx: tx.collect(),
+        tx,
         facts: PortFacts {
             name: info.name,
             link: LinkLayer::Ethernet,
@@ -100,7 +101,8 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
             offload: vnet,
         },
         link,
-        control: Box::new(PacketControl { sockets, lost }),
+        output: Some(threads.clone()),
+        control: Box::new(PacketControl { sockets, lost, threads }),
     })
 }
 
@@ -152,6 +154,7 @@ pub(super) const fn prefix(vnet: bool) -> usize {
 struct PacketControl {
     sockets: Vec<Arc<OwnedFd>>,
     lost: Arc<AtomicU64>,
+    threads: OutputThreads,
 }
 
 impl PortControl for PacketControl {
@@ -163,5 +166,10 @@ impl PortControl for PacketControl {
             self.lost.fetch_add(lost.into(), Ordering::Relaxed);
         }
         Ok(self.lost.load(Ordering::Relaxed))
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), PortError> {
+        self.threads.wait();
+        Ok(())
     }
 }

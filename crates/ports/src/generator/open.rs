@@ -94,6 +94,7 @@ pub fn open(options: &GeneratorOptions) -> Result<Port, PortError> {
             offload: true,
         },
         link: Arc::new(NoLink),
+        output: None,
         control: Box::new(sink::Nothing),
     })
 }

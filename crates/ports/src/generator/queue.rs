@@ -4,7 +4,7 @@ use super::open::GeneratorOptions;
 use super::template::Template;
 use crate::timer::Timer;
 use graph::IfIndex;
-use graph::port::{PortFault, Received, RxQueue};
+use graph::port::{PortFault, Quota, Received, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::Packets;
 use memory::simd::Tier;
@@ -97,10 +97,10 @@ impl RxQueue for GeneratorRx {
         _tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
-        let max = max.min(packets.free());
+        let max = quota.packets.min(packets.free());
         let now = if self.rate > 0 { nanoseconds() } else { 0 };
         let last = self.last_due(now);
         let mut bytes = 0;

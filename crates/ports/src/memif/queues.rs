@@ -3,7 +3,7 @@
 use ::memif::ring::{Armed, PacketsSent, QueueError};
 use core::fmt;
 use graph::packet::{Packets, SlotId};
-use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, Stop, TxQueue};
+use graph::port::{IfIndex, PortFault, Quota, Received, RxQueue, Sent, Stop, TxQueue};
 use graph::simd::{Simd, Tier, TierTask};
 use std::os::fd::BorrowedFd;
 
@@ -50,14 +50,15 @@ struct Receive<'a> {
     queue: &'a mut ::memif::ring::RxQueue,
     packets: &'a mut Packets,
     rx_if: IfIndex,
-    max: usize,
+    quota: Quota,
 }
 
 impl TierTask for Receive<'_> {
     type Output = Result<Received, PortFault>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
-        match self.queue.receive_packets(simd, self.packets, self.rx_if, self.max) {
+        let quota = self.quota;
+        match self.queue.receive_share(simd, self.packets, self.rx_if, quota.packets, quota.bytes) {
             Ok((slots, bytes)) => Ok(Received { slots, bytes, ..Received::default() }),
             Err(error) => Err(port_fault(&error)),
         }
@@ -70,9 +71,9 @@ impl RxQueue for MemifRx {
         tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
-        tier.dispatch(Receive { queue: &mut self.0, packets, rx_if, max })
+        tier.dispatch(Receive { queue: &mut self.0, packets, rx_if, quota })
     }
 
     fn release(&mut self) {

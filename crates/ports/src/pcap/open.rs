@@ -109,6 +109,7 @@ pub fn open(options: &PcapOptions) -> Result<Port, PortError> {
             offload: options.tx_file.is_none(),
         },
         link: writer.as_ref().map_or_else(|| Arc::new(NoLink) as _, Writer::link),
+        output: None,
         control: Box::new(PcapControl { writer }),
     })
 }

@@ -4,7 +4,7 @@ use super::open::Pace;
 use crate::port::LinkLayer;
 use crate::timer::Timer;
 use graph::IfIndex;
-use graph::port::{PortFault, Received, RxQueue};
+use graph::port::{PortFault, Quota, Received, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::Packets;
 use memory::simd::Tier;
@@ -163,10 +163,10 @@ impl RxQueue for PcapRx {
         _tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let first = packets.taken();
-        let max = max.min(packets.free());
+        let max = quota.packets.min(packets.free());
         let now = nanoseconds();
         self.start.get_or_insert(now);
         let mut bytes = 0;

@@ -4,11 +4,12 @@ use super::options::{TapMode, TapOptions};
 use super::queue::TapQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
+use crate::output::{OutputThreads, outputs};
 use crate::port::{Held, Port, PortControl, PortFacts};
 use crate::sys::tun;
-use crate::vnet_queue::{VnetRx, VnetTx};
+use crate::vnet_queue::VnetRx;
 use crate::{PortError, vnet};
-use graph::port::{RxQueue, TxQueue};
+use graph::port::RxQueue;
 use rustix::fs::{Mode, OFlags, open as open_file};
 use rustix::io::Errno;
 use std::io;
@@ -44,12 +45,12 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
     let rx = files
         .iter()
         .map(|file| -> Box<dyn RxQueue> { Box::new(VnetRx::new(queue(file), Arc::clone(&name))) });
-    // A queue's file may be written by several workers at once: the kernel takes whole packets.
-    let shared = files.iter().cycle().take(usize::from(options.tx_queues));
-    let tx = shared.map(|file| -> Box<dyn TxQueue> { Box::new(VnetTx::new(queue(file), Arc::clone(&name))) });
+    let devices = files.iter().map(queue).collect();
+    let (tx, threads) = outputs(devices, options.tx_queues, &name, &format!("tx-{}", options.name))
+        .map_err(|error| PortError::system(options.port(), "start a thread for its output", error))?;
     Ok(Port {
         rx: rx.collect(),
-        tx: tx.collect(),
+        tx,
         facts: PortFacts {
             name: info.name.clone(),
             link: options.mode.link(),
@@ -59,7 +60,8 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
             offload: true,
         },
         link,
-        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, files }),
+        output: Some(threads.clone()),
+        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, files, threads }),
     })
 }
 
@@ -131,6 +133,7 @@ struct TapControl {
     netns: Netns,
     name: String,
     files: Vec<Arc<OwnedFd>>,
+    threads: OutputThreads,
 }
 
 impl PortControl for TapControl {
@@ -139,12 +142,14 @@ impl PortControl for TapControl {
     }
 
     fn hold(mut self: Box<Self>) -> Option<Held> {
+        self.threads.wait();
         let file = self.files.pop()?;
         // Where the device is gone, there is nothing to hold.
         tun::detach(file.as_fd()).ok().map(|()| Held { _queue: file })
     }
 
     fn remove(self: Box<Self>) -> Result<(), PortError> {
+        self.threads.wait();
         match link::delete(&self.netns, &self.name) {
             // A namespace that is gone has taken the device with it.
             Err(PortError::Netns(crate::NetnsError::Missing { .. })) => Ok(()),

@@ -2,8 +2,8 @@
 //!
 //! Checksums and segmentation are passed through: each packet carries a `virtio_net_hdr`, so that a TCP super-frame of
 //! 64 KiB crosses Quiver as one packet and is cut up only where a receiver needs it
-//! (the `offload` node). Packets are read straight into the worker's private memory and written with one
-//! `writev` of header, head and body.
+//! (the `offload` node). Packets are read straight into the worker's private memory and written by an
+//! output thread of the port, because the write runs the pod's receive path.
 //!
 //! The device is made in any network namespace and may outlive this process ([`TapOptions::persist`]); opening it again
 //! takes it over with its addresses and connections.

@@ -52,7 +52,7 @@ pub struct TapOptions {
     pub mode: TapMode,
     /// Receive queues, 1 to 256: flows are spread over them by the kernel.
     pub rx_queues: u16,
-    /// Transmit queues, at least 1. Those beyond the receive queues share a queue's file.
+    /// Transmit queues, one for each worker, at least 1. Those beyond the receive queues share a queue's file and thread.
     pub tx_queues: u16,
     /// Take super-frames and unfinished checksums from the kernel. (It always takes ours.)
     pub gso: bool,

@@ -14,6 +14,7 @@ pub(super) struct TapQueue(pub(super) Arc<OwnedFd>);
 impl Device for TapQueue {
     const DOWN: Errno = Errno::IO;
     const GONE: &'static [Errno] = &[Errno::BADFD];
+    const SHORTEST: usize = 1;
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,7 +1,7 @@
 //! Damage done on purpose.
 
 use graph::IfIndex;
-use graph::port::{Lost, PortFault, Received, RxQueue};
+use graph::port::{Lost, PortFault, Quota, Received, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::{OwnedPacket, Packets, SlotId};
 use memory::simd::Tier;
@@ -194,13 +194,13 @@ impl RxQueue for Fault {
         tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
         let version = self.wanted.version();
         if version != self.version {
             self.change(version);
         }
-        let received = self.inner.receive(tier, packets, rx_if, max)?;
+        let received = self.inner.receive(tier, packets, rx_if, quota)?;
         if self.idle() {
             return Ok(received);
         }

@@ -7,7 +7,7 @@ use graph::engine::Graph;
 use graph::handover::Station;
 use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
-use graph::port::{Attachment, RxMode, RxPort, RxQueue, TxQueue};
+use graph::port::{Attachment, Completed, Quota, RxMode, RxPort, RxQueue, Sent, Stop, TxQueue};
 use graph::publish::{Key, Publisher, Schema};
 use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
@@ -115,12 +115,37 @@ pub fn link_becomes(port: &Port, state: LinkState) {
 }
 
 /// Sends one frame by hand.
-pub fn send(queue: &mut dyn TxQueue, frame: &[u8]) -> graph::port::Sent {
+pub fn send(queue: &mut dyn TxQueue, frame: &[u8]) -> Sent {
     let mut packets = Packets::new();
     let slot = packets.adopt(&OwnedPacket::new(0, frame.to_vec())).unwrap();
-    let sent = queue.send(SCALAR, &mut packets, &[slot]).unwrap();
+    let mut sent = queue.send(SCALAR, &mut packets, &[slot]).unwrap();
     queue.flush();
+    if queue.completes() && sent.packets > 0 {
+        sent = landed(queue);
+    }
     sent
+}
+
+/// Waits for a queue that sends by itself, and returns what became of its packets.
+pub fn landed(queue: &mut dyn TxQueue) -> Sent {
+    let end = Instant::now() + PATIENCE;
+    let mut all = Completed::default();
+    while queue.outstanding() {
+        assert!(Instant::now() < end, "packets are still on their way");
+        let completed = queue.completed().unwrap();
+        all.packets += completed.packets;
+        all.bytes += completed.bytes;
+        all.full += completed.full;
+        all.refused += completed.refused;
+        all.down += completed.down;
+        std::thread::yield_now();
+    }
+    let stop = match all {
+        Completed { down: 1.., .. } => Stop::Down,
+        Completed { refused: 1.., .. } => Stop::Refused,
+        _ => Stop::Full,
+    };
+    Sent { packets: all.packets as usize, bytes: all.bytes, stop }
 }
 
 /// Receives by hand until `wanted` says of a frame that it is the one.
@@ -140,7 +165,7 @@ pub fn receive(queue: &mut dyn RxQueue, wanted: impl Fn(&[u8]) -> bool) -> Vec<u
 
 /// What a queue has now.
 pub fn receive_all(queue: &mut dyn RxQueue, packets: &mut Packets) -> Vec<Vec<u8>> {
-    let received = queue.receive(SCALAR, packets, 0, 256).unwrap();
+    let received = queue.receive(SCALAR, packets, 0, Quota::packets(256)).unwrap();
     let frames: Vec<_> =
         received.slots.clone().map(|slot| packets.own(slot as u16).frame().to_vec()).collect();
     assert_eq!(received.bytes, frames.iter().map(|frame| frame.len() as u64).sum::<u64>());

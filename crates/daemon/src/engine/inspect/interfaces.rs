@@ -108,9 +108,20 @@ pub(super) fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, Str
         },
         _ => match entry.port.as_ref().map(|port| port.link.as_ref().map(|link| link.state())) {
             None => (false, "its port is closed".into()),
+            Some(_) if let Some(why) = suspended(entry) => (false, why),
             Some(None | Some(LinkState::Up)) => (true, String::new()),
             Some(Some(LinkState::Down)) => (false, "the device is down".into()),
             Some(Some(LinkState::Gone)) => (false, "the device is gone".into()),
         },
     }
+}
+
+/// Why nothing is sent by an interface for a while, although its device is up.
+fn suspended(entry: &Entry) -> Option<String> {
+    let state = entry.port.as_ref()?.output.as_ref()?.state();
+    let last = state.last.filter(|_| state.suspended)?;
+    let (cost, pause) = (last.cost.as_secs_f64() * 1e3, last.pause.as_secs_f64());
+    Some(format!(
+        "output is suspended for {pause:.1} s: the receive path behind the device took {cost:.1} ms of processor time for one packet"
+    ))
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::handover::Station;
 use crate::nodes::port_input;
 use crate::plan::Plan;
-use crate::port::{IfIndex, PortFault, Received, RxMode, RxQueue};
+use crate::port::{IfIndex, PortFault, Quota, Received, RxMode, RxQueue};
 use crate::publish::{Publisher, Schema};
 use crate::worker::EventSender;
 use memory::packet::Packets;
@@ -21,7 +21,7 @@ struct Bell {
 }
 
 impl RxQueue for Bell {
-    fn receive(&mut self, _: Tier, _: &mut Packets, _: IfIndex, _: usize) -> Result<Received, PortFault> {
+    fn receive(&mut self, _: Tier, _: &mut Packets, _: IfIndex, _: Quota) -> Result<Received, PortFault> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Received::default())
     }

@@ -3,7 +3,7 @@ use crate::context::{Ctx, Frame};
 use crate::handover::Station;
 use crate::node::{Node, NodeKind, NodeSpec};
 use crate::plan::Plan;
-use crate::port::{IfIndex, PortFault, Received, RxPort, RxQueue, RxQueues};
+use crate::port::{IfIndex, PortFault, Quota, Received, RxPort, RxQueue, RxQueues};
 use crate::publish::Schema;
 use crate::worker::EventSender;
 use memory::packet::Packets;
@@ -31,7 +31,7 @@ impl RxQueue for Bell {
         _tier: Tier,
         _packets: &mut Packets,
         _rx_if: IfIndex,
-        _max: usize,
+        _quota: Quota,
     ) -> Result<Received, PortFault> {
         Ok(Received::default())
     }

@@ -5,7 +5,7 @@ use super::point::CapturePoint;
 use super::reader::Seen;
 use graph::IfIndex;
 use graph::context::DropCapture;
-use graph::port::{PortFault, Received, RxQueue, Sent, TxQueue};
+use graph::port::{Completed, PortFault, Quota, Received, RxQueue, Sent, TxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
@@ -39,9 +39,9 @@ impl RxQueue for CaptureRx {
         tier: Tier,
         packets: &mut Packets,
         rx_if: IfIndex,
-        max: usize,
+        quota: Quota,
     ) -> Result<Received, PortFault> {
-        let received = self.inner.receive(tier, packets, rx_if, max)?;
+        let received = self.inner.receive(tier, packets, rx_if, quota)?;
         if self.eye.on() && !received.slots.is_empty() {
             let slots = received.slots.clone().map(|slot| slot as SlotId);
             self.eye.look(packets, slots, nanoseconds(), |_| (rx_if, Seen::Received));
@@ -105,6 +105,18 @@ impl TxQueue for CaptureTx {
             self.eye.hand_over();
         }
         Ok(sent)
+    }
+
+    fn completes(&self) -> bool {
+        self.inner.completes()
+    }
+
+    fn outstanding(&self) -> bool {
+        self.inner.outstanding()
+    }
+
+    fn completed(&mut self) -> Result<Completed, PortFault> {
+        self.inner.completed()
     }
 
     fn flush(&mut self) {

@@ -1,0 +1,131 @@
+//! What is known of a port's output threads, read from outside.
+
+use core::fmt;
+use graph::port::PortFault;
+use memory::clock::nanoseconds;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Longest time that closing a port waits for its threads. One that the kernel holds up for longer ends by itself later.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A port whose frames are dropped for a while, because its pod takes too much processor time to receive them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// Processor time of the frame that was the last straw.
+    pub cost: Duration,
+    /// For how long.
+    pub pause: Duration,
+}
+
+/// What a port's output threads did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputState {
+    /// How often the port was suspended.
+    pub suspensions: u64,
+    /// The last suspension.
+    pub last: Option<Suspension>,
+    /// Whether it is suspended now.
+    pub suspended: bool,
+    /// For how long the kernel has been busy with one frame, where that is long.
+    pub held_up: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    suspensions: u64,
+    last: Option<Suspension>,
+    until: Duration,
+    fault: Option<PortFault>,
+    running: usize,
+}
+
+/// Shared by the threads of a port, its queues and its control side.
+#[derive(Default)]
+pub(super) struct Shared {
+    log: Mutex<Log>,
+    ended: Condvar,
+    /// Whether there is a fault to be reported: queues look here, not at the lock.
+    faulty: AtomicBool,
+    /// When the write in progress began, in nanoseconds of the monotonic clock; 0: none. Of several threads, the last to begin counts.
+    busy_since: AtomicU64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl Shared {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn begins(&self) {
+        self.log().running += 1;
+    }
+
+    pub(super) fn ends(&self) {
+        self.log().running -= 1;
+        self.ended.notify_all();
+    }
+
+    pub(super) fn suspended(&self, suspension: Suspension, now: Duration) {
+        let mut log = self.log();
+        log.suspensions += 1;
+        log.last = Some(suspension);
+        log.until = now + suspension.pause;
+    }
+
+    /// The device can't be written to any more.
+    pub(super) fn failed(&self, fault: PortFault) {
+        self.log().fault.get_or_insert(fault);
+        self.faulty.store(true, Ordering::Release);
+    }
+
+    /// Why, once.
+    pub(super) fn fault(&self) -> Option<PortFault> {
+        if !self.faulty.load(Ordering::Relaxed) || !self.faulty.swap(false, Ordering::Acquire) {
+            return None;
+        }
+        self.log().fault.take()
+    }
+
+    pub(super) fn write_began(&self, now: u64) {
+        self.busy_since.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn write_ended(&self) {
+        self.busy_since.store(0, Ordering::Relaxed);
+    }
+
+    fn held_up(&self) -> Option<Duration> {
+        let since = Some(self.busy_since.load(Ordering::Relaxed)).filter(|since| *since > 0)?;
+        let held = Duration::from_nanos(nanoseconds().saturating_sub(since));
+        Some(held).filter(|held| *held >= Duration::from_millis(100))
+    }
+}
+
+/// A port's output threads, seen from the control side.
+#[derive(Clone, Debug, Default)]
+pub struct OutputThreads(pub(super) Arc<Shared>);
+
+impl OutputThreads {
+    /// What they did so far.
+    #[must_use]
+    pub fn state(&self) -> OutputState {
+        let log = self.0.log();
+        let suspended = Duration::from_nanos(nanoseconds()) < log.until;
+        let held_up = self.0.held_up();
+        OutputState { suspensions: log.suspensions, last: log.last, suspended, held_up }
+    }
+
+    /// Waits until they have ended, because all queues are gone. False if one is still held up by the kernel.
+    pub(crate) fn wait(&self) -> bool {
+        let running = |log: &mut Log| log.running > 0;
+        let waited = self.0.ended.wait_timeout_while(self.0.log(), PATIENCE, running);
+        waited.unwrap_or_else(PoisonError::into_inner).0.running == 0
+    }
+}
