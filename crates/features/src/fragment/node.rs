@@ -162,6 +162,7 @@ fn write_head(
     meta.l4 = 0;
     (meta.table, meta.next_hop, meta.flow_hash) = (whole.table, whole.next_hop, whole.flow_hash);
     (meta.flags, meta.offload, meta.trace) = (whole.flags, Offload::default(), whole.trace);
+    meta.decapsulated = whole.decapsulated;
     Some(())
 }
 

@@ -151,11 +151,13 @@ impl<A: Assembles> Assemble<A> {
         ctx.count(Counter::Fragments, 1);
         match self.datagrams.add(key, rx_if, ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(None),
-            Ok(Outcome::Whole(Whole { headers, payload, from, earlier })) => {
+            Ok(Outcome::Whole(Whole { headers, payload, from, earlier, decapsulated })) => {
                 let whole = A::Version::whole(headers, &payload, A::ATOMIC);
                 let adopted =
                     whole.and_then(|(whole, l4)| adopt(ctx.packets, slot, whole, l4).ok_or(Loss::NoSlot));
-                adopted.map(Some).map_err(|loss| {
+                let counted =
+                    adopted.inspect(|whole| ctx.packets.meta_mut(*whole).decapsulated = decapsulated);
+                counted.map(Some).map_err(|loss| {
                     ctx.count_lost(from, A::Drop::from(loss), earlier);
                     loss.into()
                 })

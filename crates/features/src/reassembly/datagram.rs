@@ -16,6 +16,8 @@ pub(crate) struct Piece<'p> {
     pub(super) payload: &'p [u8],
     /// All headers before the payload. Those of the first piece become the whole's.
     pub(super) headers: &'p [u8],
+    /// Tunnels that it has come out of, one inside the other.
+    pub(super) decapsulated: u8,
 }
 
 /// Why a fragment isn't taken.
@@ -38,6 +40,8 @@ pub(super) struct Datagram<K> {
     /// The interface that its first piece came in by.
     pub(super) from: IfIndex,
     pub(super) begun: u64,
+    /// Of all its pieces, the most: nesting that goes by fragments counts as well.
+    pub(super) decapsulated: u8,
     headers: Vec<u8>,
     /// What has come, in the order in which it came: a piece far behind takes no room for what is missing before it.
     bytes: Vec<u8>,
@@ -73,6 +77,7 @@ impl<K> Datagram<K> {
             key,
             from,
             begun,
+            decapsulated: 0,
             headers: Vec::new(),
             bytes: Vec::new(),
             pieces: Vec::new(),
@@ -146,6 +151,7 @@ impl<K> Datagram<K> {
             self.len = Some(end);
         }
         self.bytes.extend_from_slice(piece.payload);
+        self.decapsulated = self.decapsulated.max(piece.decapsulated);
         if start == 0 {
             self.headers = piece.headers.to_vec();
         }

@@ -40,6 +40,8 @@ pub(super) struct Whole {
     pub(super) from: IfIndex,
     /// Its fragments that came before the last.
     pub(super) earlier: usize,
+    /// Tunnels that its pieces came out of, one inside the other, at most.
+    pub(super) decapsulated: u8,
 }
 
 /// Fragments that come to nothing.
@@ -106,8 +108,9 @@ impl<K: Copy + Eq> Reassembly<K> {
             && let Some(datagram) = self.remove(at)
         {
             let (from, earlier) = (datagram.from, datagram.pieces() - 1);
+            let decapsulated = datagram.decapsulated;
             let (headers, payload) = datagram.join();
-            return Ok(Outcome::Whole(Whole { headers, payload, from, earlier }));
+            return Ok(Outcome::Whole(Whole { headers, payload, from, earlier, decapsulated }));
         }
         self.make_room(self.bounds.datagrams);
         Ok(Outcome::Waits)
@@ -171,7 +174,8 @@ mod tests {
     const BOUNDS: Bounds = Bounds { datagrams: DATAGRAMS, bytes: BYTES, timeout: 30 * SECOND };
 
     fn piece(payload: &[u8], offset: usize, more: bool) -> Piece<'_> {
-        Piece { offset, more, payload, headers: if offset == 0 { b"first" } else { b"later" } }
+        let headers: &[u8] = if offset == 0 { b"first" } else { b"later" };
+        Piece { offset, more, payload, headers, decapsulated: 0 }
     }
 
     /// Fragments that came to nothing, in time or not.
@@ -206,11 +210,20 @@ mod tests {
         let (headers, payload) = (b"first".to_vec(), [[1; 8], [2; 8]].concat());
         assert_eq!(
             all.clone().add(1, 2, 4 + 30 * SECOND, second),
-            Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: 1 }))
+            Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: 1, decapsulated: 0 }))
         );
         assert_eq!(all.add(1, 1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
         let first = Some([&b"first"[..], &[1; 8]].concat());
         assert_eq!(all.take_given_up(), [GivenUp { from: 1, fragments: 1, in_time: false, first }]);
+    }
+
+    #[test]
+    fn a_datagram_counts_the_tunnels_of_its_most_nested_piece() {
+        let mut all = Reassembly::new(BOUNDS);
+        let nested = Piece { decapsulated: 3, ..piece(&[1; 8], 0, true) };
+        assert_eq!(all.add(1, 1, 0, nested), Ok(Outcome::Waits));
+        let whole = all.add(1, 1, 0, Piece { decapsulated: 1, ..piece(&[2; 8], 8, false) });
+        assert!(matches!(whole, Ok(Outcome::Whole(Whole { decapsulated: 3, .. }))), "{whole:?}");
     }
 
     #[test]
@@ -313,7 +326,8 @@ mod tests {
                     }
                 } else {
                     let (headers, payload) = (b"first".to_vec(), data.clone());
-                    prop_assert_eq!(outcome, Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: at })));
+                    let whole = Whole { headers, payload, from: 1, earlier: at, decapsulated: 0 };
+                    prop_assert_eq!(outcome, Ok(Outcome::Whole(whole)));
                 }
             }
             prop_assert!(all.list.is_empty() && all.of.is_empty() && all.held == 0);

@@ -46,7 +46,7 @@ impl Joins for V4 {
     /// Source, destination, protocol, identification.
     type Id = ([u8; 4], [u8; 4], IpProtocol, u16);
 
-    fn read<'b>(bytes: &'b [u8], _: &mut Meta) -> Result<(Self::Id, Piece<'b>), Bad> {
+    fn read<'b>(bytes: &'b [u8], meta: &mut Meta) -> Result<(Self::Id, Piece<'b>), Bad> {
         let bad = || Bad::from(Loss::BadFragment);
         let (header, _) = Ipv4Header::parse(bytes).map_err(|_| bad())?;
         let (headers, payload) = bytes.split_at_checked(header.header_len()).ok_or_else(bad)?;
@@ -56,7 +56,7 @@ impl Joins for V4 {
             return Err(bad());
         }
         let id = (header.src, header.dst, header.protocol, header.id.get());
-        Ok((id, Piece { offset, more, payload, headers }))
+        Ok((id, Piece { offset, more, payload, headers, decapsulated: meta.decapsulated }))
     }
 
     fn whole(mut bytes: Vec<u8>, payload: &[u8], _: bool) -> Result<(Vec<u8>, u16), Loss> {
@@ -108,7 +108,7 @@ impl Joins for V6 {
             return Err(Bad { loss: Loss::BadLength, is_told: true });
         }
         let id = (header.src, header.dst, fragment.id.get());
-        Ok((id, Piece { offset, more, payload, headers }))
+        Ok((id, Piece { offset, more, payload, headers, decapsulated: meta.decapsulated }))
     }
 
     fn whole(headers: Vec<u8>, payload: &[u8], atomic: bool) -> Result<(Vec<u8>, u16), Loss> {

@@ -1,6 +1,7 @@
 //! The way out of a tunnel, the same for both formats and IP versions: outer headers off, and on as if the interface had
 //! received what was inside.
 
+use super::NESTING_LIMIT;
 use super::ecn;
 use super::format::{Format, Read, suits};
 use super::table::{Door, End, Found, Guest, Tunnels};
@@ -43,6 +44,8 @@ graph::drops! {
         UnknownPeer => "unknown-peer", Loss,
         /// A tunnel leads there, but none with this network identifier.
         UnknownVni => "unknown-vni", Loss,
+        /// The packet has come out of as many tunnels, one inside the other, as it may: four.
+        Recursion => "recursion", Loss,
         /// The tunnel's interface is administratively down.
         TunnelDown => "tunnel-down", Loss,
         /// A router on the way has met congestion, and the sender of the packet inside takes no hint but its loss (RFC 6040).
@@ -159,6 +162,9 @@ impl<U: Underlay, F: Format> Decapsulate<U, F> {
         let meta = ctx.packets.meta(slot);
         if meta.offload.gso != Gso::None {
             return Err(Drop::SuperFrame);
+        }
+        if meta.decapsulated >= NESTING_LIMIT {
+            return Err(Drop::Recursion);
         }
         let (l3, vrf) = (meta.l3, meta.table);
         let outer = *ctx.packets.header::<U::Header>(slot, l3).ok_or(Drop::Truncated)?;
@@ -307,7 +313,7 @@ fn bare(packets: &mut Packets, slot: SlotId, at: Result<u16, usize>) -> Result<S
     let inner = packets.adopt(&OwnedPacket::new(like.rx_if, bytes.split_off(before)));
     let inner = inner.map_err(|_| Drop::NoSlot)?;
     let meta = packets.meta_mut(inner);
-    meta.trace = like.trace;
+    (meta.trace, meta.decapsulated) = (like.trace, like.decapsulated);
     if like.flags.has(Flags::ENCAPSULATED) {
         meta.flags.set(Flags::ENCAPSULATED);
     }
@@ -329,6 +335,8 @@ fn receive(
     meta.flags = if meta.flags.has(Flags::ENCAPSULATED) { Flags::ENCAPSULATED } else { Flags::NONE };
     // `l3` stays: a trace tells by it who has sent the packet, and the nodes behind set it anew.
     meta.l2 = meta.data;
+    // No node resets this, so that a way through a bridge or another worker counts as well.
+    meta.decapsulated += 1;
     (meta.l4, meta.arc, meta.rx_if) = (0, 0, index);
     (meta.next_hop, meta.flow_hash) = (0, 0);
     Ok(())

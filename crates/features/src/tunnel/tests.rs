@@ -21,7 +21,7 @@ fn vectors() -> Vectors {
     Vectors::read(include_str!("../../tests/vectors/tunnel.txt"))
 }
 
-fn tunnel(encapsulation: Encapsulation, interface: IfIndex, v6: bool, vni: u32) -> Tunnel {
+pub(super) fn tunnel(encapsulation: Encapsulation, interface: IfIndex, v6: bool, vni: u32) -> Tunnel {
     let end = |host| match v6 {
         true => topology::address(&format!("2001:db8:{interface}::{host}")),
         false => topology::address(&format!("10.0.{interface}.{host}")),
@@ -56,7 +56,7 @@ const VLAN: IfIndex = 40;
 /// | 16, 17 | VXLAN 100 over IPv4 and IPv6, to interface 5's neighbour: MTU 1280 |
 ///
 /// Tunnel 13 carries IP packets by Geneve 200, copies DSCPs, and routes in VRF 1. So does VLAN 7 of tunnel 10.
-fn setup(bench: &mut Bench) {
+pub(super) fn setup(bench: &mut Bench) {
     let mut forwarding = topology::set_up(bench, 1280);
     let tunnels = [
         (10, tunnel(Encapsulation::Vxlan, 2, false, 100)),
@@ -123,7 +123,7 @@ fn setup(bench: &mut Bench) {
     publish_tunnels(bench);
 }
 
-fn publish_tunnels(bench: &mut Bench) {
+pub(super) fn publish_tunnels(bench: &mut Bench) {
     let (interfaces, tunnels) = (bench.key::<Interfaces>(), bench.key::<Tunnels>());
     bench.publish(|draft| {
         let all = Tunnels::of(draft.get(interfaces));

@@ -195,7 +195,44 @@ def pieces():
         yield f"from-vxlan6-long-piece-{number}", Ether(src=PEER, dst=OURS) / piece
 
 
+# Tunnels that are routed where their own ends are: format, IP version, whether frames are carried, and network identifier.
+# 55 is a member of a bridge whose routed leg has the MAC address 02:fe:00:00:00:38.
+NESTED = {
+    50: (vxlan, False, True, 300), 51: (vxlan, True, True, 300), 52: (geneve, False, True, 300), 53: (geneve, True, True, 300),
+    54: (geneve, False, False, 301), 55: (vxlan, False, True, 302),
+}
+
+
+def nested(tunnels, **innermost):
+    """A packet to 10.1.0.1 within these tunnels, the first one outermost."""
+    packet = ip("10.1.0.1", **innermost)
+    for tunnel in reversed(tunnels):
+        kind, v6, ethernet, vni = NESTED[tunnel]
+        if ethernet:
+            mac = 56 if tunnel == 55 else tunnel
+            packet = Ether(src=PEER, dst=f"02:fe:00:00:00:{mac:02x}") / packet
+        else:
+            packet = geneve(packet, vni, proto=0x86DD if isinstance(packet, IPv6) else 0x0800)
+        if ethernet:
+            packet = kind(packet, vni)
+        udp = UDP(sport=54321, dport=4789 if kind is vxlan else 6081, **({} if v6 else SUM0)) / Raw(bytes(packet))
+        packet = (IPv6(**BACK6) if v6 else IP(**BACK4)) / udp
+    return Ether(src=PEER, dst=OURS) / packet
+
+
+def all_nested():
+    yield "forwarded-10.1", Ether(src=OURS, dst=PEER) / ip("10.1.0.1", 63)
+    # Each format in itself, and any mix, also by way of a bridge.
+    for tunnel in NESTED:
+        for depth in (4, 5):
+            yield f"nested-{depth}-{tunnel}", nested([tunnel] * depth)
+    for first in range(6):
+        mix = [50 + (first + step) % 6 for step in range(5)]
+        yield f"nested-4-mix-{first}", nested(mix[:4])
+        yield f"nested-5-mix-{first}", nested(mix)
+
+
 if __name__ == "__main__":
     print("# Made by tunnel.py; don't edit.")
-    for name, frame in [*FRAMES.items(), *pieces()]:
+    for name, frame in [*FRAMES.items(), *pieces(), *all_nested()]:
         print(name, bytes(frame).hex())

@@ -2,84 +2,8 @@
 
 use super::slot::{Holder, Segment};
 use super::slots::{NoSlot, Packets, SlotId, index};
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::slice;
-
-/// Private memory of a worker for one round: a list of chunks that never move, handed out from the front.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    chunks: Vec<Chunk>,
-    chunk: usize,
-    used: usize,
-}
-
-/// So many bytes on the heap. No reference to all of them is ever made: pieces that were handed out before stay what they are.
-#[derive(Debug)]
-struct Chunk(NonNull<[u8; CHUNK]>);
-
-// SAFETY: it is the only owner of its bytes.
-unsafe impl Send for Chunk {}
-
-impl Chunk {
-    fn new() -> Option<Self> {
-        let bytes: Box<[u8; CHUNK]> = vec![0; CHUNK].into_boxed_slice().try_into().ok()?;
-        NonNull::new(Box::into_raw(bytes)).map(Self)
-    }
-
-    /// The bytes from `from` on, if it has so many.
-    ///
-    /// # Safety
-    /// Nobody else refers to them.
-    unsafe fn piece(&mut self, from: usize, len: usize) -> Option<&mut [u8]> {
-        if len > CHUNK.checked_sub(from)? {
-            return None;
-        }
-        // SAFETY: they are inside, and nobody else's, as the caller promises.
-        Some(unsafe { slice::from_raw_parts_mut(self.0.cast::<u8>().as_ptr().add(from), len) })
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: it came from a box, and pieces end with the round, as this does at the earliest.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
-}
-
-/// A chunk holds the largest packet there is (64 KiB and its link header) with room for small ones behind it.
-const CHUNK: usize = 256 * 1024;
-/// The largest piece that can be asked for.
-pub(crate) const SCRATCH_MAX: usize = 128 * 1024;
-
-impl Scratch {
-    pub(crate) fn reset(&mut self) {
-        self.chunk = 0;
-        self.used = 0;
-    }
-
-    /// A piece of `len` bytes whose address stays good until `reset`, or `None` where more is asked for than
-    /// [`SCRATCH_MAX`].
-    pub(crate) fn piece(&mut self, len: usize) -> Option<&mut [u8]> {
-        if len > SCRATCH_MAX {
-            return None;
-        }
-        if self.used + len > CHUNK {
-            self.chunk += 1;
-            self.used = 0;
-        }
-        if self.chunk == self.chunks.len() {
-            self.chunks.push(Chunk::new()?);
-        }
-        // SAFETY: what was kept of this round lies before `used`; what wasn't, nobody has any more: that was a borrow of `self`.
-        unsafe { self.chunks[self.chunk].piece(self.used, len) }
-    }
-
-    /// Keeps the first `len` bytes of the piece handed out last; without this the next piece is the same memory.
-    pub(crate) fn keep(&mut self, len: usize) {
-        // Lines of their own: what one packet's copy writes isn't what another's reads.
-        self.used = (self.used + len).next_multiple_of(64).min(CHUNK);
-    }
-}
 
 impl Packets {
     /// The body's first segment, and those behind it.

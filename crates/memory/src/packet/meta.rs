@@ -142,6 +142,8 @@ pub struct Meta {
     pub drop_reason: u16,
     /// What the sender left to do. Kept small: most packets have nothing here.
     pub offload: Offload,
+    /// Tunnel headers that were taken off, one inside the other. Copies, fragments and the packets they are part of inherit it.
+    pub decapsulated: u8,
 }
 
 /// 16-bit fields in the first half of [`Meta`].
@@ -177,6 +179,7 @@ impl Meta {
                 gso: Gso::None,
                 checksum_needed: false,
             },
+            decapsulated: 0,
         }
     }
 

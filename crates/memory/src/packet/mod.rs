@@ -13,6 +13,7 @@ mod meta;
 mod output;
 mod owned;
 mod receive;
+mod scratch;
 mod shape;
 mod slot;
 mod slots;

@@ -17,6 +17,9 @@ pub const HEADROOM: usize = 128;
 /// Bytes of a packet that are copied in at most; one line where the packet is no longer than that.
 pub const HEAD: usize = 128;
 
+/// Body segments that there is room for between rounds (1 MiB).
+const SEGMENTS_KEPT: usize = 1 << 16;
+
 /// Number of a slot. Valid for one round.
 pub type SlotId = u16;
 
@@ -43,7 +46,7 @@ pub struct Packets {
     pub(crate) metas: Box<[Slot; SLOTS]>,
     pub(crate) used: usize,
     pub(crate) segments: Vec<Segment>,
-    pub(crate) scratch: super::body::Scratch,
+    pub(crate) scratch: super::scratch::Scratch,
     pub(crate) keep: Vec<Arc<RegionTable>>,
     /// As many as there are loans of this round, and one.
     pub(crate) lent: Option<Arc<()>>,
@@ -97,13 +100,23 @@ impl Packets {
         Ok(Self { heads, metas, used: 0, segments, scratch, keep, lent: None })
     }
 
-    /// Ends the round: all slots are free again, and the memory that bodies lay in is let go, unless it is [lent](Self::lend).
+    /// Ends the round: frees all slots and releases the memory of bodies, unless it is [lent](Self::lend). Private memory that a burst
+    /// made grow returns to the system in the following rounds.
     pub fn end_round(&mut self) {
         self.leave_lent();
         self.used = 0;
         self.segments.clear();
+        if self.segments.capacity() > SEGMENTS_KEPT {
+            self.segments.shrink_to(SEGMENTS_KEPT);
+        }
         self.scratch.reset();
         self.keep.clear();
+    }
+
+    /// Bytes of private memory that bodies can lie in without another allocation.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch.allocated()
     }
 
     /// Slots that can still be taken in this round.

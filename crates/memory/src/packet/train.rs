@@ -97,7 +97,7 @@ mod tests {
         for turn in 0..2 {
             for n in 1..=PACKETS {
                 let mut packet = OwnedPacket::new(n as u16, bytes(n));
-                packet.meta_mut().flow_hash = n as u32;
+                (packet.meta_mut().flow_hash, packet.meta_mut().decapsulated) = (n as u32, 3);
                 let slot = here.adopt(&packet)?;
                 here.meta_mut(slot).data += 10;
                 here.load(slot, 1000 + n as u32, &mut train);
@@ -108,7 +108,7 @@ mod tests {
                 assert_eq!(train.label(n - 1), Some((1000 + n as u32, n as u16)));
                 let slot = there.unload(&train, n - 1)?;
                 let meta = there.meta(slot);
-                assert_eq!((meta.flow_hash, meta.data - meta.l2), (n as u32, 10));
+                assert_eq!((meta.flow_hash, meta.data - meta.l2, meta.decapsulated), (n as u32, 10, 3));
                 let mut out = vec![0; meta.len() as usize];
                 there.copy_out(slot, &mut out);
                 assert_eq!(out, bytes(n)[10..], "packet {n}");
