@@ -1,5 +1,6 @@
 //! What a node sees while it works.
 
+use crate::IfIndex;
 use crate::counters::WorkerCounters;
 use crate::engine::Pending;
 use crate::handover::{Full, Station};
@@ -185,12 +186,12 @@ impl Ctx<'_> {
         self.packets.duplicate(slot)
     }
 
-    /// Hands a copy of the packet to the control thread. False where its queue is full: drop the packet with a
-    /// reason that says so.
+    /// Hands a copy of the packet to the control thread, at the expense of interface `origin`. False where the queue is full, or
+    /// the origin's share of it: drop the packet with a reason that says so.
     #[must_use]
-    pub fn punt(&mut self, kind: &'static str, slot: SlotId) -> bool {
+    pub fn punt(&mut self, kind: &'static str, slot: SlotId, origin: IfIndex) -> bool {
         let packet: OwnedPacket = self.packets.own(slot);
-        self.events.send(Event::Punt { worker: self.worker, kind, packet })
+        self.events.send(Event::Punt { worker: self.worker, kind, origin, packet })
     }
 
     /// Workers of this graph, this one among them.

@@ -59,14 +59,27 @@ impl TokenBucket {
     /// Takes as many of `wanted` tokens as there are at tick `now`.
     #[inline]
     pub fn take_up_to(&mut self, wanted: u64, now: u64) -> u64 {
+        self.refill(now);
+        let given = self.credit.checked_div(self.cost).unwrap_or(0).min(wanted);
+        self.credit -= given * self.cost;
+        given
+    }
+
+    /// Whether [`take`](Self::take) would succeed at tick `now`.
+    #[inline]
+    #[must_use]
+    pub fn has_token(&mut self, now: u64) -> bool {
+        self.refill(now);
+        self.cost != 0 && self.credit >= self.cost
+    }
+
+    #[inline]
+    fn refill(&mut self, now: u64) {
         if now > self.last {
             let earned = u128::from(now - self.last) * u128::from(self.rate) + u128::from(self.credit);
             self.credit = u64::try_from(earned).unwrap_or(u64::MAX).min(self.full);
             self.last = now;
         }
-        let given = self.credit.checked_div(self.cost).unwrap_or(0).min(wanted);
-        self.credit -= given * self.cost;
-        given
     }
 }
 
@@ -80,7 +93,8 @@ mod tests {
     #[test]
     fn gives_the_burst_and_then_the_rate() {
         for mut bucket in [TokenBucket::new(10, 3, NANOS, 5).unwrap(), TokenBucket::per_second(10, 3)] {
-            assert_eq!((0..5).filter(|_| bucket.take(5)).count(), 3);
+            assert_eq!((0..5).filter(|_| bucket.has_token(5) && bucket.take(5)).count(), 3);
+            assert!(!bucket.has_token(5));
             assert!(!bucket.take(5 + NANOS / 10 - 1 - 5));
             assert!(bucket.take(5 + NANOS / 10));
             assert!(!bucket.take(4), "a clock that goes back adds nothing");
@@ -93,7 +107,7 @@ mod tests {
         let mut never = TokenBucket::new(0, 0, NANOS, 0).unwrap();
         assert!(!never.take(u64::MAX));
         let mut no_clock = TokenBucket::new(1, 1, 0, 0).unwrap();
-        assert!(!no_clock.take(9));
+        assert!(!no_clock.has_token(9) && !no_clock.take(9));
         let burst = u64::MAX / NANOS + 1;
         let error = TokenBucket::new(1, burst, NANOS, 0).unwrap_err();
         assert_eq!(error, TokenBucketError::Burst { burst, ticks_per_second: NANOS });

@@ -291,9 +291,9 @@ impl Core {
         Ok(())
     }
 
-    /// A packet for the slow path.
-    pub(super) fn punt(&mut self, worker: usize, kind: &'static str, packet: OwnedPacket) {
-        if !self.routing.neighbours().punt(nanoseconds(), worker, kind, packet) {
+    /// A packet for the slow path, from a worker and at the expense of an interface.
+    pub(super) fn punt(&mut self, from: (usize, IfIndex), kind: &'static str, packet: OwnedPacket) {
+        if !self.routing.neighbours().punt(nanoseconds(), from, kind, packet) {
             tracing::warn!(kind, "a packet came to the slow path that no feature takes");
         }
         self.act();

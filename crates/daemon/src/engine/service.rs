@@ -92,7 +92,7 @@ impl Core {
                 drop(inventory);
                 self.detach(interface);
             }
-            Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),
+            Event::Punt { worker, kind, origin, packet } => self.punt((worker, origin), kind, packet),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod bvi_output;
 pub mod control;
 mod keys;
 mod learner;
+mod origin;
 mod port;
 mod table;
 
@@ -19,6 +20,7 @@ mod table;
 mod tests;
 
 use graph::NodeSpec;
+pub(crate) use origin::Origins;
 pub use table::{BLOCKED, Bridge, Bridges, Member, Moves, tick};
 
 /// The nodes of this folder.

@@ -62,7 +62,7 @@ impl Node for Spy {
         frame.each(|slot| {
             // A kind is a name that lives as long as the program: tests have few.
             let kind = String::leak(format!("{:?}", ctx.packets.meta(slot)));
-            assert!(ctx.punt(kind, slot), "the queue of events is full");
+            assert!(ctx.punt(kind, slot, ctx.packets.meta(slot).rx_if), "the queue of events is full");
             let meta = ctx.packets.meta_mut(slot);
             self.place.next(arcs, meta.tx_if, meta)
         });

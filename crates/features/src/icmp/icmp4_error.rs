@@ -13,6 +13,7 @@
 use super::HOPS;
 use super::own::{ERRORS, make_own, source};
 use super::request::requested;
+use crate::bridge::Origins;
 use crate::interface::{Interfaces, Limiter};
 use crate::session::OwnErrors;
 use core::fmt;
@@ -69,13 +70,15 @@ pub const NODE: NodeSpec = NodeSpec {
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_4 }],
     make: |cx: &NodeContext<'_>| {
-        Box::new(Icmp4Error { interfaces: cx.table(), limit: ERRORS, translations: OwnErrors::new(cx) })
+        let (origins, translations) = (Origins::new(cx), OwnErrors::new(cx));
+        Box::new(Icmp4Error { interfaces: cx.table(), origins, limit: ERRORS, translations })
     },
     ..NodeSpec::EMPTY
 };
 
 struct Icmp4Error {
     interfaces: Key<Interfaces>,
+    origins: Origins,
     limit: Limiter,
     translations: OwnErrors,
 }
@@ -108,7 +111,7 @@ impl Icmp4Error {
         let interfaces = ctx.tables.get(self.interfaces);
         let (to, dst) = addresses(ctx.packets, slot)?;
         let rx_if = ctx.packets.meta(slot).rx_if;
-        if !self.limit.allows(rx_if, ctx.now) {
+        if !self.limit.allows(self.origins.of(ctx, slot), ctx.now) {
             return Err(Counter::Limited);
         }
         let Some(IpAddr::V4(from)) = source(interfaces, rx_if, dst.into(), to.into()) else {

@@ -12,6 +12,7 @@
 use super::ARP;
 use super::claim::{Claim, ClaimKeys};
 use super::own::{is_own, is_proxied};
+use crate::bridge::Origins;
 use crate::interface::{Interfaces, Limiter};
 use core::fmt;
 use core::net::IpAddr;
@@ -90,6 +91,7 @@ pub const NODE: NodeSpec = NodeSpec {
             claims: ClaimKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
+            origins: Origins::new(cx),
             limiter: super::TOLD,
         })
     },
@@ -101,6 +103,7 @@ struct ArpInput {
     claims: ClaimKeys,
     arcs: Key<Arcs>,
     output: ArcPlace,
+    origins: Origins,
     limiter: Limiter,
 }
 
@@ -176,9 +179,9 @@ impl ArpInput {
 
     /// Hands a copy to the control thread.
     fn tell(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Verdict {
-        let rx_if = ctx.packets.meta(slot).rx_if;
+        let origin = self.origins.of(ctx, slot);
         ctx.packets.truncate(slot, ArpPacket::LEN as u32);
-        if self.limiter.allows(rx_if, ctx.now) && ctx.punt(ARP, slot) {
+        if self.limiter.allows(origin, ctx.now) && ctx.punt(ARP, slot, origin) {
             ctx.count(Counter::Told, 1);
             Verdict::Told
         } else {

@@ -88,7 +88,7 @@ impl<F: Family> Direct<F> {
     /// The node whose edges `rewrite` and `icmp_error` lead to those.
     pub(super) fn boxed(cx: &NodeContext<'_>, rewrite: u8, icmp_error: u8) -> Box<dyn Node> {
         let (fibs, hops) = (cx.table(), cx.table());
-        Box::new(Self { fibs, hops, holder: Holder::new(), rewrite, icmp_error, family: PhantomData })
+        Box::new(Self { fibs, hops, holder: Holder::new(cx), rewrite, icmp_error, family: PhantomData })
     }
 
     fn send(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> u8 {

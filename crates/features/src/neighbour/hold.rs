@@ -1,24 +1,28 @@
 //! Packets that wait for their neighbour's link-layer address: on their way to the control thread.
 //!
-//! What a flow to a silent host or a scan of a network would cost is bounded twice: per neighbour ([`Throttle`]) and per
-//! interface ([`TOLD`](super::TOLD)).
+//! Each interface of origin has limits of its own, and nothing that interfaces share is charged before them: packets per second
+//! ([`TOLD`](super::TOLD)), and packets per neighbor and window ([`Throttle`]), so that a flow to a silent host leaves the
+//! interface some for other neighbors.
 
+use crate::bridge::Origins;
 use crate::interface::Limiter;
+use foldhash::fast::RandomState;
 use graph::packet::{OwnedPacket, Packets, SlotId};
-use graph::{Ctx, IfIndex};
+use graph::{Ctx, IfIndex, NodeContext};
+use std::hash::BuildHasher;
 
 graph::drops! {
     /// Why a packet doesn't wait for its neighbour.
     pub(super) enum Drop {
         /// The neighbour doesn't answer; the sender is told.
         NoAnswer => "no-answer", Loss,
-        /// The neighbour hasn't answered yet, and as many packets as may wait for it in that time have come.
+        /// The neighbour hasn't answered yet, and as many packets from this interface as may wait for it in that time have come.
         QueueFull => "queue-full", Loss,
         /// The packet has passed as many routers as it may, this one included; the sender is told.
         HopsUsedUp => "hops-used-up", Loss,
         /// Packets from this interface ask for more neighbours than the control thread is told of.
         Limited => "resolve-limited", Loss,
-        /// The control thread has more to do than it can.
+        /// The control thread has more to do than it can, or as many packets from this interface as may wait for it.
         Busy => "control-busy", Loss,
         /// There is no room for a note before the packet.
         NoHeadroom => "no-headroom", Bug,
@@ -28,37 +32,46 @@ graph::drops! {
 /// What both versions' nodes count.
 pub(super) const DROPS: &[graph::DropSpec] = Drop::SPECS;
 
-/// Packets that may go to the control thread for one neighbour ...
+/// Packets of one origin that may go to the control thread for one neighbor ...
 const PER_WINDOW: u16 = super::control::WAITING as u16;
 /// ... in this time (nanoseconds).
 const WINDOW: u64 = 250_000_000;
-/// Neighbours that are told apart; a power of two. Two that share a place are both let through more often, not less.
+/// Pairs of origin and neighbor that are told apart; a power of two. Two that share a place are both let through more often, not less.
 const PLACES: usize = 1024;
+
+/// What packets of one origin wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Awaited {
+    origin: IfIndex,
+    /// The neighbor's interface, and its address.
+    interface: IfIndex,
+    address: [u8; 16],
+}
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    address: [u8; 16],
-    interface: IfIndex,
+    awaited: Awaited,
     count: u16,
     since: u64,
 }
 
-/// Remembers neighbours that packets were recently held for.
-struct Throttle(Box<[Place]>);
+/// Remembers what packets were recently held for.
+struct Throttle {
+    places: Box<[Place]>,
+    /// Keyed: senders can't choose addresses that share a place.
+    hash: RandomState,
+}
 
 impl Throttle {
-    fn allows(&mut self, interface: IfIndex, address: [u8; 16], now: u64) -> bool {
-        let [high, low] = [&address[..8], &address[8..]]
-            .map(|half| half.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte)));
-        let mixed = (high ^ u64::from(interface))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(32)
-            .wrapping_add(low)
-            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let Some(place) = self.0.get_mut((mixed >> 32) as usize % PLACES) else { return false };
-        if (place.interface, place.address) != (interface, address) || now.wrapping_sub(place.since) >= WINDOW
-        {
-            *place = Place { address, interface, count: 0, since: now };
+    fn new() -> Self {
+        Self { places: vec![Place::default(); PLACES].into_boxed_slice(), hash: RandomState::default() }
+    }
+
+    fn allows(&mut self, awaited: Awaited, now: u64) -> bool {
+        let at = self.hash.hash_one(awaited) as usize % PLACES;
+        let Some(place) = self.places.get_mut(at) else { return false };
+        if place.awaited != awaited || now.wrapping_sub(place.since) >= WINDOW {
+            *place = Place { awaited, count: 0, since: now };
         }
         let allowed = place.count < PER_WINDOW;
         place.count = place.count.saturating_add(1);
@@ -88,14 +101,14 @@ pub(super) fn noted(packets: &Packets, slot: SlotId) -> Option<[u8; 16]> {
 
 /// Hands packets to the control thread.
 pub(super) struct Holder {
+    origins: Origins,
     throttle: Throttle,
     limiter: Limiter,
 }
 
 impl Holder {
-    pub(super) fn new() -> Self {
-        let places = vec![Place::default(); PLACES].into_boxed_slice();
-        Self { throttle: Throttle(places), limiter: super::TOLD }
+    pub(super) fn new(cx: &NodeContext<'_>) -> Self {
+        Self { origins: Origins::new(cx), throttle: Throttle::new(), limiter: super::TOLD }
     }
 
     /// Sends the packet, whose current header is its IP header, to wait for `address` (IPv4 as IPv4-mapped IPv6) on
@@ -122,12 +135,15 @@ impl Holder {
         tx_if: IfIndex,
         address: [u8; 16],
     ) -> Result<(), Drop> {
-        if !self.throttle.allows(tx_if, address, ctx.now) {
-            return Err(Drop::QueueFull);
-        }
-        if !self.limiter.allows(ctx.packets.meta(slot).rx_if, ctx.now) {
+        let origin = self.origins.of(ctx, slot);
+        // First, so that an origin above its limit takes no places from others. Charged last, by what passes the throttle only.
+        if !self.limiter.would_allow(origin, ctx.now) {
             return Err(Drop::Limited);
         }
+        if !self.throttle.allows(Awaited { origin, interface: tx_if, address }, ctx.now) {
+            return Err(Drop::QueueFull);
+        }
+        let _ = self.limiter.allows(origin, ctx.now);
         // What it is dropped for where nobody answers: it keeps this while it waits.
         let _ = ctx.drop(slot, Drop::NoAnswer);
         let meta = ctx.packets.meta_mut(slot);
@@ -136,7 +152,7 @@ impl Holder {
         // The note lies before the link-layer header, which stays as it was received.
         meta.data = at.min(meta.l2);
         let note = ctx.packets.prepend(slot, NOTE).map(|note| note.copy_from_slice(&address));
-        let sent = note.is_some() && ctx.punt(kind, slot);
+        let sent = note.is_some() && ctx.punt(kind, slot, origin);
         ctx.packets.meta_mut(slot).data = at;
         match (note, sent) {
             (None, _) => Err(Drop::NoHeadroom),
@@ -162,14 +178,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_neighbour_gets_a_window_of_packets_and_others_theirs() {
-        let mut throttle = Throttle(vec![Place::default(); PLACES].into_boxed_slice());
-        let passed = |throttle: &mut Throttle, address, now| {
-            (0..100).filter(|_| throttle.allows(1, [address; 16], now)).count()
+    fn each_origin_gets_a_window_of_packets_for_each_neighbor() {
+        let mut throttle = Throttle::new();
+        let awaited = |origin, address| Awaited { origin, interface: 1, address: [address; 16] };
+        let passed = |throttle: &mut Throttle, awaited, now| {
+            (0..100).filter(|_| throttle.allows(awaited, now)).count()
         };
-        assert_eq!(passed(&mut throttle, 1, 5), usize::from(PER_WINDOW));
-        assert_eq!(passed(&mut throttle, 2, 5), usize::from(PER_WINDOW));
-        assert_eq!(passed(&mut throttle, 1, 4 + WINDOW), 0);
-        assert_eq!(passed(&mut throttle, 1, 5 + WINDOW), usize::from(PER_WINDOW));
+        assert_eq!(passed(&mut throttle, awaited(7, 1), 5), usize::from(PER_WINDOW));
+        assert_eq!(passed(&mut throttle, awaited(7, 2), 5), usize::from(PER_WINDOW));
+        assert_eq!(passed(&mut throttle, awaited(8, 1), 5), usize::from(PER_WINDOW), "another origin");
+        // 7's first place may have gone to one of the others.
+        if throttle.places.iter().filter(|place| place.count > 0).count() == 3 {
+            assert_eq!(passed(&mut throttle, awaited(7, 1), 4 + WINDOW), 0);
+        }
+        assert_eq!(passed(&mut throttle, awaited(7, 1), 5 + WINDOW), usize::from(PER_WINDOW));
+    }
+
+    #[test]
+    fn places_are_chosen_by_a_random_key() {
+        let place = |throttle: &Throttle, address| throttle.hash.hash_one(address) as usize % PLACES;
+        let throttles = [Throttle::new(), Throttle::new()];
+        let alike =
+            (0..64u64).filter(|address| place(&throttles[0], *address) == place(&throttles[1], *address));
+        assert!(alike.count() < 32, "two workers agree on where addresses lie");
     }
 }

@@ -14,6 +14,7 @@ use super::claim::{Claim, ClaimKeys};
 use super::frames;
 use super::own::{is_own, is_proxied, own_v6};
 use super::said::{Reader, Said};
+use crate::bridge::Origins;
 use crate::interface::{Interface, Interfaces, Limiter, LinkMode};
 use core::fmt;
 use core::net::IpAddr;
@@ -112,6 +113,7 @@ pub const NODE: NodeSpec = NodeSpec {
             claims: ClaimKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
+            origins: Origins::new(cx),
             limiter: super::TOLD,
             reader: Reader::default(),
         })
@@ -124,6 +126,7 @@ struct Ip6Nd {
     claims: ClaimKeys,
     arcs: Key<Arcs>,
     output: ArcPlace,
+    origins: Origins,
     limiter: Limiter,
     reader: Reader,
 }
@@ -236,8 +239,8 @@ impl Ip6Nd {
 
     /// Hands a copy to the control thread.
     fn tell(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Verdict {
-        let rx_if = ctx.packets.meta(slot).rx_if;
-        if self.limiter.allows(rx_if, ctx.now) && ctx.punt(ND, slot) {
+        let origin = self.origins.of(ctx, slot);
+        if self.limiter.allows(origin, ctx.now) && ctx.punt(ND, slot, origin) {
             ctx.count(Counter::Told, 1);
             Verdict::Told
         } else {

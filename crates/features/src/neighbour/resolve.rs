@@ -26,7 +26,7 @@ pub(super) struct Resolve<F> {
 impl<F: Family> Resolve<F> {
     /// The node whose packets go to the control thread under `kind`, and whose edge `icmp_error` leads to the ICMP error node.
     pub(super) fn boxed(cx: &NodeContext<'_>, kind: &'static str, icmp_error: u8) -> Box<dyn Node> {
-        Box::new(Self { hops: cx.table(), holder: Holder::new(), kind, icmp_error, family: PhantomData })
+        Box::new(Self { hops: cx.table(), holder: Holder::new(cx), kind, icmp_error, family: PhantomData })
     }
 }
 

@@ -9,6 +9,7 @@
 //! as often as ICMP errors do.
 
 use super::tuple::transport_at;
+use crate::bridge::Origins;
 use crate::icmp::{ERRORS, HOPS, make_own};
 use crate::interface::{Interfaces, Limiter};
 use core::fmt;
@@ -51,12 +52,15 @@ pub(super) const NODE: NodeSpec = NodeSpec {
     help: "Refuses TCP connections that nobody takes.",
     edges: Next::NAMES,
     counters: Counter::SPECS,
-    make: |cx: &NodeContext<'_>| Box::new(TcpReset { interfaces: cx.table(), limit: ERRORS }),
+    make: |cx: &NodeContext<'_>| {
+        Box::new(TcpReset { interfaces: cx.table(), origins: Origins::new(cx), limit: ERRORS })
+    },
     ..NodeSpec::EMPTY
 };
 
 struct TcpReset {
     interfaces: Key<Interfaces>,
+    origins: Origins,
     limit: Limiter,
 }
 
@@ -65,7 +69,7 @@ impl Node for TcpReset {
         let interfaces = ctx.tables.get(self.interfaces);
         frame.each(|slot| {
             let answer = answer(ctx.packets, slot).and_then(|answer| {
-                let allowed = self.limit.allows(ctx.packets.meta(slot).rx_if, ctx.now);
+                let allowed = self.limit.allows(self.origins.of(ctx, slot), ctx.now);
                 allowed.then_some(answer).ok_or(Counter::Limited)
             });
             let answer = match answer {

@@ -82,7 +82,7 @@ impl Node for StandIn {
         frame.each(|slot| {
             // A kind is a name that lives as long as the program: tests have few.
             let kind = String::leak((self.0)(ctx.packets.meta(slot)));
-            assert!(ctx.punt(kind, slot), "the queue of events is full");
+            assert!(ctx.punt(kind, slot, ctx.packets.meta(slot).rx_if), "the queue of events is full");
             ctx.drop(slot, Drop::Shown)
         });
     }

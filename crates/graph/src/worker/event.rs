@@ -14,6 +14,8 @@ pub enum Event {
         worker: usize,
         /// What is to be done with it; each kind belongs to one feature.
         kind: &'static str,
+        /// The interface whose share of the queue it takes: the one it came in by, or a bridge's member.
+        origin: IfIndex,
         /// The packet.
         packet: OwnedPacket,
     },

@@ -14,10 +14,15 @@ pub struct Config {
     pub per_interface: usize,
     /// Neighbours of all interfaces, at most.
     pub total: usize,
+    /// Neighbors without an answer so far (failed, incomplete, stale) that packets from one interface have made, at most: the
+    /// interface's own oldest makes room.
+    pub unanswered_per_origin: usize,
     /// Packets waiting for one neighbour, at most; the oldest makes room.
     pub waiting: usize,
     /// Bytes of all waiting packets, at most; what comes then is dropped.
     pub waiting_bytes: usize,
+    /// Bytes of waiting packets that came in by one interface, at most.
+    pub waiting_bytes_per_origin: usize,
     /// Time between two solicitations (RetransTimer).
     pub retransmit: u64,
     /// Solicitations before a neighbour counts as gone (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
@@ -44,8 +49,10 @@ impl Default for Config {
         Self {
             per_interface: 8192,
             total: 65536,
+            unanswered_per_origin: 1024,
             waiting: WAITING,
             waiting_bytes: 16 << 20,
+            waiting_bytes_per_origin: 1 << 20,
             retransmit: SECOND,
             attempts: 3,
             reachable: 30 * SECOND,

@@ -58,6 +58,8 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) worker: usize,
+    /// The interface at whose expense it waits.
+    pub(super) origin: IfIndex,
     /// The neighbour isn't its destination: it goes to him nevertheless.
     pub(super) direct: bool,
     pub(super) packet: OwnedPacket,
@@ -69,11 +71,13 @@ impl Waiting {
     }
 }
 
-/// A neighbour's record. State, `since` and `timer` are changed by the table alone, which lists entries by them.
+/// A neighbour's record. State, `origin`, `since` and `timer` are changed by the table alone, which lists entries by them.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: NeighbourKey,
     pub(super) state: State,
+    /// The interface at whose expense it is here while it hasn't answered.
+    pub(super) origin: IfIndex,
     /// When it came into its state.
     pub(super) since: u64,
     pub(super) timer: Option<TimerId>,

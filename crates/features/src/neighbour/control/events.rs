@@ -28,23 +28,28 @@ struct Claim {
 }
 
 impl Neighbours {
-    /// A worker has handed over a packet of one of this feature's kinds. False, and nothing done, for another kind.
-    pub fn punt(&mut self, now: u64, worker: usize, kind: &str, packet: OwnedPacket) -> bool {
+    /// A packet of one of this feature's kinds from a worker, at the expense of an interface. False, and nothing done, for another kind.
+    pub fn punt(
+        &mut self,
+        now: u64,
+        (worker, origin): (usize, IfIndex),
+        kind: &str,
+        packet: OwnedPacket,
+    ) -> bool {
         match kind {
-            ARP => self.arp(now, &packet),
-            ND => self.nd(now, &packet),
-            RESOLVE4 | RESOLVE6 => self.resolve(now, (worker, false), packet),
-            RESOLVE_DIRECT => self.resolve(now, (worker, true), packet),
+            ARP => self.arp(now, origin, &packet),
+            ND => self.nd(now, origin, &packet),
+            RESOLVE4 | RESOLVE6 => self.resolve(now, Waiting { worker, origin, direct: false, packet }),
+            RESOLVE_DIRECT => self.resolve(now, Waiting { worker, origin, direct: true, packet }),
             _ => return false,
         }
         true
     }
 
     /// A packet waits for its neighbour.
-    fn resolve(&mut self, now: u64, (worker, direct): (usize, bool), mut packet: OwnedPacket) {
-        let note = take_note(&mut packet);
-        let interface = packet.meta().tx_if;
-        let waiting = Waiting { worker, direct, packet };
+    fn resolve(&mut self, now: u64, mut waiting: Waiting) {
+        let note = take_note(&mut waiting.packet);
+        let (origin, interface) = (waiting.origin, waiting.packet.meta().tx_if);
         let Some(octets) = note else { return self.lose(waiting, Drop::NoNote) };
         let address = Ipv6Addr::from(octets).to_canonical();
         let key = NeighbourKey { interface, address };
@@ -54,9 +59,12 @@ impl Neighbours {
             Some(_) => {}
         }
         let id = match self.table.find(key) {
-            Some(id) => id,
-            None if self.make_room(key.interface, State::Incomplete) => {
-                let id = self.table.insert(key, State::Incomplete, now);
+            Some(id) => {
+                self.share(id, origin);
+                id
+            }
+            None if self.make_room(key.interface, origin, State::Incomplete) => {
+                let id = self.table.insert(key, origin, State::Incomplete, now);
                 self.solicit(id, now);
                 id
             }
@@ -66,6 +74,15 @@ impl Neighbours {
             Some(State::Incomplete) => self.wait(id, waiting),
             Some(State::Failed) => self.unreachable(waiting),
             _ => self.late(id, now, waiting),
+        }
+    }
+
+    /// Another origin waits for an unanswered neighbor, too. The one with fewer of them is charged: an origin above its share has none
+    /// evicted that others need.
+    fn share(&mut self, id: Id, origin: IfIndex) {
+        let Some(entry) = self.table.get(id).filter(|entry| entry.origin != origin) else { return };
+        if self.table.unanswered(origin).0 < self.table.unanswered(entry.origin).0 {
+            self.table.charge(id, origin);
         }
     }
 
@@ -90,7 +107,7 @@ impl Neighbours {
     }
 
     /// An ARP packet that a worker found worth telling of.
-    fn arp(&mut self, now: u64, packet: &OwnedPacket) {
+    fn arp(&mut self, now: u64, origin: IfIndex, packet: &OwnedPacket) {
         let interface = packet.meta().rx_if;
         let Ok(arp) = ArpPacket::check(packet.bytes()) else { return };
         let Some(link) = self.links.0.get(&interface) else { return };
@@ -102,12 +119,13 @@ impl Neighbours {
         let solicited = !request && link.is_own(target);
         let claim = Claim { mac: Some(arp.sender_mac), solicited, overrides: true, router: None };
         // Who asks us will get packets from us; who only announces itself may be of no interest.
-        self.claim(now, NeighbourKey { interface, address: sender }, claim, request && sender != target);
+        let create = (request && sender != target).then_some(origin);
+        self.claim(now, NeighbourKey { interface, address: sender }, claim, create);
     }
 
     /// A neighbour discovery message that a worker has checked and found worth telling of; its current header is the IPv6
     /// header, and the message's place is known.
-    fn nd(&mut self, now: u64, packet: &OwnedPacket) {
+    fn nd(&mut self, now: u64, origin: IfIndex, packet: &OwnedPacket) {
         let meta = packet.meta();
         let interface = meta.rx_if;
         let Ok((ip, _)) = Ipv6Header::parse(packet.bytes()) else { return };
@@ -122,7 +140,7 @@ impl Neighbours {
                     return self.conflict(now, interface, address, mac);
                 }
                 let claim = Claim { mac: Some(mac), solicited: false, overrides: true, router: None };
-                self.claim(now, NeighbourKey { interface, address }, claim, true);
+                self.claim(now, NeighbourKey { interface, address }, claim, Some(origin));
             }
             Ok(NdpMessage::NeighborAdvertisement(advertisement, options)) => {
                 let (address, flags) = (IpAddr::V6(advertisement.target()), advertisement.flags());
@@ -136,20 +154,21 @@ impl Neighbours {
                     overrides: flags.contains(NeighborFlags::OVERRIDE),
                     router: Some(flags.contains(NeighborFlags::ROUTER)),
                 };
-                self.claim(now, NeighbourKey { interface, address }, claim, false);
+                self.claim(now, NeighbourKey { interface, address }, claim, None);
             }
             _ => {}
         }
     }
 
-    /// Takes a claim into account (RFC 4861 sections 7.2.3 and 7.2.5, which serve ARP as well).
-    fn claim(&mut self, now: u64, key: NeighbourKey, claim: Claim, create: bool) {
+    /// Takes a claim into account (RFC 4861 sections 7.2.3 and 7.2.5, which serve ARP as well). An unknown neighbor is added where there
+    /// is an origin to `create` it for.
+    fn claim(&mut self, now: u64, key: NeighbourKey, claim: Claim, create: Option<IfIndex>) {
         let Some(id) = self.table.find(key) else {
-            if let Some(mac) = claim.mac.filter(|mac| create && mac.is_unicast())
+            if let (Some(mac), Some(origin)) = (claim.mac.filter(|mac| mac.is_unicast()), create)
                 && self.links.0.get(&key.interface).is_some_and(|link| can_be_neighbour(link, key.address))
-                && self.make_room(key.interface, State::Stale)
+                && self.make_room(key.interface, origin, State::Stale)
             {
-                let id = self.table.insert(key, State::Stale, now);
+                let id = self.table.insert(key, origin, State::Stale, now);
                 self.heard(id, now, mac, false);
             }
             return;

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::config::Config;
-use super::entry::{Entry, NeighbourKey, NeighbourView, State};
+use super::entry::{Entry, NeighbourKey, NeighbourView, State, Waiting};
 use super::links::{Link, Links, can_be_neighbour};
 use super::table::{Id, Table};
 use crate::interface::Interface;
@@ -10,7 +10,7 @@ use crate::neighbour::frames;
 use crate::neighbour::neighbor_drop::Drop;
 use core::net::IpAddr;
 use graph::IfIndex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::MacAddr;
 
 /// All neighbours. `now` is always monotonic nanoseconds, by one clock.
@@ -23,6 +23,8 @@ pub struct Neighbours {
     pub(super) announcements: BTreeSet<(u64, IfIndex, IpAddr, u8)>,
     /// Bytes of all waiting packets.
     pub(super) waiting_bytes: usize,
+    /// The same by origin.
+    pub(super) waiting_bytes_of: BTreeMap<IfIndex, usize>,
     pub(super) actions: Vec<Action>,
 }
 
@@ -36,6 +38,7 @@ impl Neighbours {
             table: Table::new(now),
             announcements: BTreeSet::new(),
             waiting_bytes: 0,
+            waiting_bytes_of: BTreeMap::new(),
             actions: Vec::new(),
         }
     }
@@ -93,13 +96,15 @@ impl Neighbours {
         if self.config.announcements > 0 {
             self.announcements.extend(own.into_iter().map(|own| (at, index, own, self.config.announcements)));
         }
-        // What was asked before may have found nobody: those that are asked are asked anew.
+        // What was asked before may have found nobody: those that are being asked are asked again, and those that failed may be.
         for (_, id) in self.table.of_interface(index) {
-            if let Some(entry) = self.table.get_mut(id)
-                && matches!(entry.state, State::Incomplete | State::Probe)
-            {
-                entry.sent = 0;
-                self.solicit(id, now);
+            match self.table.get_mut(id) {
+                Some(entry) if matches!(entry.state, State::Incomplete | State::Probe) => {
+                    entry.sent = 0;
+                    self.solicit(id, now);
+                }
+                Some(entry) if entry.state == State::Failed => self.take_out(id, Drop::NeighbourGone),
+                _ => {}
             }
         }
     }
@@ -108,7 +113,7 @@ impl Neighbours {
     pub fn set_static(&mut self, now: u64, interface: IfIndex, address: IpAddr, mac: MacAddr) {
         let key = NeighbourKey { interface, address };
         let found = self.table.find(key);
-        let id = found.unwrap_or_else(|| self.table.insert(key, State::Static, now));
+        let id = found.unwrap_or_else(|| self.table.insert(key, interface, State::Static, now));
         self.table.set_state(id, State::Static, now, None);
         self.reached(id, now, mac);
     }
@@ -169,7 +174,7 @@ impl Neighbours {
     pub(super) fn take_out(&mut self, id: Id, reason: Drop) {
         let Some(entry) = self.table.remove(id) else { return };
         for waiting in entry.waiting {
-            self.waiting_bytes -= waiting.len();
+            self.ends_waiting(&waiting);
             self.lose(waiting, reason);
         }
         if entry.programmed.is_some() {
@@ -178,9 +183,25 @@ impl Neighbours {
         }
     }
 
+    /// Subtracts a packet that waits no longer.
+    pub(super) fn ends_waiting(&mut self, waiting: &Waiting) {
+        self.waiting_bytes -= waiting.len();
+        if let Some(bytes) = self.waiting_bytes_of.get_mut(&waiting.origin) {
+            *bytes -= waiting.len();
+            if *bytes == 0 {
+                self.waiting_bytes_of.remove(&waiting.origin);
+            }
+        }
+    }
+
     /// Makes room for one more neighbour on `interface`, at the cost of one in a state of at most `up_to`. False where
-    /// there is none.
-    pub(super) fn make_room(&mut self, interface: IfIndex, up_to: State) -> bool {
+    /// there is none. An `origin` that has its share of neighbors without an answer loses its own oldest.
+    pub(super) fn make_room(&mut self, interface: IfIndex, origin: IfIndex, up_to: State) -> bool {
+        let (unanswered, oldest) = self.table.unanswered(origin);
+        if unanswered >= self.config.unanswered_per_origin {
+            let Some(oldest) = oldest else { return false };
+            self.take_out(oldest, Drop::Evicted);
+        }
         let full = self.table.count(interface) >= self.config.per_interface;
         let of = full.then_some(interface);
         if full || self.table.len() >= self.config.total {

@@ -7,6 +7,8 @@ use super::table::Id;
 use crate::icmp;
 use crate::neighbour::frames;
 use crate::neighbour::neighbor_drop::{self, Drop};
+use graph::IfIndex;
+use std::collections::VecDeque;
 use wire::{Icmpv4Error, Icmpv6Error, MacAddr};
 
 impl Neighbours {
@@ -89,7 +91,7 @@ impl Neighbours {
             self.actions.push(Action::Program { interface, address, mac });
         }
         for waiting in core::mem::take(&mut entry.waiting) {
-            self.waiting_bytes -= waiting.len();
+            self.ends_waiting(&waiting);
             self.release(waiting);
         }
     }
@@ -99,27 +101,33 @@ impl Neighbours {
         self.table.set_state(id, State::Failed, now, Some(now + self.config.failed));
         let waiting = self.table.get_mut(id).map(|entry| core::mem::take(&mut entry.waiting));
         for waiting in waiting.unwrap_or_default() {
-            self.waiting_bytes -= waiting.len();
+            self.ends_waiting(&waiting);
             self.unreachable(waiting);
         }
     }
 
-    /// Keeps a packet until the neighbour has answered.
+    /// Keeps a packet until the neighbour has answered. In a full queue the origin with most packets loses its oldest.
     pub(super) fn wait(&mut self, id: Id, waiting: Waiting) {
         let limit = self.config.waiting;
         let full = |entry: &Entry| entry.waiting.len() >= limit;
-        let oldest =
-            self.table.get_mut(id).filter(|entry| full(entry)).and_then(|entry| entry.waiting.pop_front());
-        if let Some(oldest) = oldest {
-            self.waiting_bytes -= oldest.len();
-            self.lose(oldest, Drop::QueueOverflow);
+        let overflow = self.table.get_mut(id).filter(|entry| full(entry)).and_then(|entry| {
+            let place = largest_share(&entry.waiting, waiting.origin)?;
+            entry.waiting.remove(place)
+        });
+        if let Some(overflow) = overflow {
+            self.ends_waiting(&overflow);
+            self.lose(overflow, Drop::QueueOverflow);
         }
         let len = waiting.len();
-        if self.waiting_bytes + len > self.config.waiting_bytes || limit == 0 {
+        let of_origin = self.waiting_bytes_of.get(&waiting.origin).copied().unwrap_or(0) + len;
+        let too_much = of_origin > self.config.waiting_bytes_per_origin
+            || self.waiting_bytes + len > self.config.waiting_bytes;
+        if too_much || limit == 0 {
             return self.lose(waiting, Drop::MemoryFull);
         }
         let Some(entry) = self.table.get_mut(id) else { return self.lose(waiting, Drop::NeighbourGone) };
         self.waiting_bytes += len;
+        self.waiting_bytes_of.insert(waiting.origin, of_origin);
         entry.waiting.push_back(waiting);
     }
 
@@ -160,6 +168,15 @@ impl Neighbours {
         neighbor_drop::mark(&mut packet, reason);
         self.actions.push(Action::Inject { worker, target: neighbor_drop::INJECT_KEY, packet });
     }
+}
+
+/// The place of the oldest packet of the origin that has most of them in the queue, counting one of `newcomer`'s that is to be added.
+fn largest_share(queue: &VecDeque<Waiting>, newcomer: IfIndex) -> Option<usize> {
+    let share = |origin| {
+        queue.iter().filter(|other| other.origin == origin).count() + usize::from(origin == newcomer)
+    };
+    let most = queue.iter().map(|waiting| share(waiting.origin)).max()?;
+    queue.iter().position(|waiting| share(waiting.origin) == most)
 }
 
 fn version(waiting: &Waiting) -> u8 {

@@ -23,6 +23,8 @@ pub(super) struct Table {
     by_key: BTreeMap<NeighbourKey, Id>,
     order: Order,
     interfaces: BTreeMap<IfIndex, (usize, Order)>,
+    /// By origin, entries that haven't answered.
+    unanswered: BTreeMap<IfIndex, Order>,
     wheel: TimerWheel,
 }
 
@@ -34,6 +36,7 @@ impl Table {
             by_key: BTreeMap::new(),
             order: Order::new(),
             interfaces: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             wheel: TimerWheel::new(now / TICK),
         }
     }
@@ -73,11 +76,12 @@ impl Table {
         entries.map(|(key, id)| (*key, *id)).collect()
     }
 
-    /// A new neighbour, without a timer. The key must not be there yet.
-    pub(super) fn insert(&mut self, key: NeighbourKey, state: State, now: u64) -> Id {
+    /// A new neighbour, without a timer, at the expense of `origin`. The key must not be there yet.
+    pub(super) fn insert(&mut self, key: NeighbourKey, origin: IfIndex, state: State, now: u64) -> Id {
         let entry = Entry {
             key,
             state,
+            origin,
             since: now,
             timer: None,
             mac: MacAddr::ZERO,
@@ -139,6 +143,21 @@ impl Table {
         order.first().filter(|(state, ..)| *state <= up_to).map(|(.., id)| *id)
     }
 
+    /// How many entries that haven't answered an origin has, and the one to take out first.
+    pub(super) fn unanswered(&self, origin: IfIndex) -> (usize, Option<Id>) {
+        let order = self.unanswered.get(&origin);
+        (order.map_or(0, Order::len), order.and_then(Order::first).map(|(.., id)| *id))
+    }
+
+    /// Charges an entry to `origin` from now on.
+    pub(super) fn charge(&mut self, id: Id, origin: IfIndex) {
+        self.unlist(id);
+        if let Some(entry) = self.get_mut(id) {
+            entry.origin = origin;
+        }
+        self.list(id);
+    }
+
     /// Entries whose time is up at `now`; at most about `budget` of them, the rest next time. They have no timer then.
     pub(super) fn due(&mut self, now: u64, budget: usize) -> Vec<Id> {
         let due: Vec<Id> = self.wheel.advance(now / TICK, budget).collect();
@@ -151,22 +170,31 @@ impl Table {
     }
 
     fn list(&mut self, id: Id) {
-        let Some((interface, at)) = self.place(id) else { return };
+        let Some((interface, origin, at)) = self.place(id) else { return };
         self.order.insert(at);
         self.interfaces.entry(interface).or_default().1.insert(at);
+        if at.0 <= State::Stale {
+            self.unanswered.entry(origin).or_default().insert(at);
+        }
     }
 
     fn unlist(&mut self, id: Id) {
-        let Some((interface, at)) = self.place(id) else { return };
+        let Some((interface, origin, at)) = self.place(id) else { return };
         self.order.remove(&at);
         if let Some(of) = self.interfaces.get_mut(&interface) {
             of.1.remove(&at);
         }
+        if let Some(of) = self.unanswered.get_mut(&origin) {
+            of.remove(&at);
+            if of.is_empty() {
+                self.unanswered.remove(&origin);
+            }
+        }
     }
 
-    /// Where an entry stands in the order; static ones never do.
-    fn place(&self, id: Id) -> Option<(IfIndex, (State, u64, Id))> {
+    /// An entry's interface, origin and place in the order; static ones have none.
+    fn place(&self, id: Id) -> Option<(IfIndex, IfIndex, (State, u64, Id))> {
         let entry = self.get(id).filter(|entry| entry.state != State::Static)?;
-        Some((entry.key.interface, (entry.state, entry.since, id)))
+        Some((entry.key.interface, entry.origin, (entry.state, entry.since, id)))
     }
 }

@@ -125,7 +125,8 @@ impl Machine {
     }
 
     fn punt(&mut self, kind: &str, packet: OwnedPacket) {
-        assert!(self.neighbours.punt(self.now, 0, kind, packet));
+        let origin = packet.meta().rx_if;
+        assert!(self.neighbours.punt(self.now, (0, origin), kind, packet));
         self.act();
     }
 
@@ -225,6 +226,89 @@ fn a_scan_takes_no_room_from_neighbours_that_answer() {
     machine.punt(RESOLVE4, waiting(2, host(2, 200), 100, false));
     assert_eq!(machine.state(2, host(2, 200)), None, "what answers isn't thrown out for what may");
     assert_eq!(machine.lost(Drop::TableFull), 1);
+}
+
+/// A packet that came in by `rx_if`.
+fn from(rx_if: IfIndex, packet: OwnedPacket) -> OwnedPacket {
+    let mut packet = packet;
+    packet.meta_mut().rx_if = rx_if;
+    packet
+}
+
+/// The flooder's packets come first, last, and in between.
+#[test]
+fn a_full_queue_loses_packets_of_the_origin_that_has_most() {
+    let mut machine = Machine::new(Config::default());
+    for n in 0..100 {
+        machine.punt(RESOLVE4, from(20, waiting(1, host(1, 9), 100, false)));
+        if n % 20 == 10 {
+            machine.punt(RESOLVE4, from(21, waiting(1, host(1, 9), 60, false)));
+        }
+    }
+    assert_eq!(machine.neighbours.waiting(), (16, 11 * 100 + 5 * 60));
+    machine.punt(ARP, answer(1, host(1, 9), MAC));
+    assert_eq!(machine.released(), 16);
+}
+
+#[test]
+fn bytes_that_wait_are_limited_for_each_origin() {
+    let config = Config { waiting_bytes: 20_000, waiting_bytes_per_origin: 5000, ..Config::default() };
+    let mut machine = Machine::new(config);
+    for n in 10..100 {
+        machine.punt(RESOLVE4, from(20, waiting(1, host(1, n), 1000, false)));
+    }
+    assert_eq!(machine.neighbours.waiting(), (5, 5000));
+    for n in 10..15 {
+        machine.punt(RESOLVE4, from(21, waiting(1, host(1, n), 1000, false)));
+    }
+    assert_eq!(machine.neighbours.waiting(), (10, 10_000));
+    for n in 10..15 {
+        machine.punt(ARP, answer(1, host(1, n), MAC));
+    }
+    assert_eq!((machine.released(), machine.neighbours.waiting()), (10, (0, 0)));
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 200), 1000, false)));
+    assert_eq!(machine.neighbours.waiting(), (1, 1000), "what has gone on counts no longer");
+}
+
+#[test]
+fn a_scan_evicts_only_neighbors_that_its_own_origin_asked_for() {
+    let mut machine = Machine::new(Config { unanswered_per_origin: 10, ..Config::default() });
+    machine.punt(RESOLVE4, from(21, waiting(1, host(1, 250), 100, false)));
+    // The scan asked for this one first; it is charged to the other origin once that waits for it, too.
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 251), 100, false)));
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 252), 100, false)));
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 253), 100, false)));
+    machine.punt(RESOLVE4, from(21, waiting(1, host(1, 251), 100, false)));
+    for n in 10..200 {
+        machine.pass(SECOND / 100);
+        machine.punt(RESOLVE4, from(20, waiting(1, host(1, n), 100, false)));
+        machine.punt(RESOLVE4, from(20, waiting(1, host(1, 251), 100, false)));
+    }
+    assert_eq!(machine.neighbours.iter().count(), 12);
+    for n in [250, 251] {
+        assert_eq!(machine.state(1, host(1, n)), Some(State::Incomplete));
+        machine.punt(ARP, answer(1, host(1, n), MAC));
+    }
+    // Questions by stations that nobody looks for count, too.
+    for n in 10..100 {
+        let packet = question(2, host(2, n), MAC);
+        assert!(machine.neighbours.punt(machine.now, (0, 20), ARP, packet));
+        machine.act();
+    }
+    assert!(machine.neighbours.iter().filter(|view| view.state == State::Stale).count() <= 10);
+    assert!([250, 251].iter().all(|n| machine.state(1, host(1, *n)) == Some(State::Reachable)));
+}
+
+#[test]
+fn a_link_that_comes_up_has_failed_neighbors_asked_again() {
+    let mut machine = Machine::new(Config::default());
+    machine.punt(RESOLVE4, waiting(1, host(1, 9), 100, false));
+    machine.pass(4 * SECOND);
+    assert_eq!(machine.state(1, host(1, 9)), Some(State::Failed));
+    machine.neighbours.link_up(machine.now, 1);
+    machine.act();
+    machine.punt(RESOLVE4, waiting(1, host(1, 9), 100, false));
+    assert_eq!(machine.state(1, host(1, 9)), Some(State::Incomplete));
 }
 
 #[test]
@@ -356,8 +440,10 @@ fn event() -> impl Strategy<Value = Event> {
 const SMALL: Config = Config {
     per_interface: 8,
     total: 12,
+    unanswered_per_origin: 6,
     waiting: 3,
     waiting_bytes: 4000,
+    waiting_bytes_per_origin: 3000,
     retransmit: SECOND,
     attempts: 3,
     reachable: 30 * SECOND,

@@ -1,6 +1,7 @@
 //! Worker and control thread together, as the daemon joins them: a packet waits, a neighbour answers, the packet goes on.
 
 mod lost;
+mod shares;
 
 use super::control::{Action, Config, Neighbours, State};
 use super::{ETHERNET_OUT, frame};
@@ -61,8 +62,8 @@ impl Lab {
         loop {
             self.bench.settle();
             while let Ok(event) = self.bench.events.try_recv() {
-                if let Event::Punt { worker, kind, packet } = event {
-                    assert!(self.neighbours.punt(self.bench.now, worker, kind, packet), "{kind}");
+                if let Event::Punt { worker, kind, origin, packet } = event {
+                    assert!(self.neighbours.punt(self.bench.now, (worker, origin), kind, packet), "{kind}");
                 }
             }
             let actions = self.neighbours.take_actions();

@@ -288,9 +288,9 @@ fn settle(bench: &mut Bench, forwarding: &mut Forwarding, neighbours: &mut Neigh
     loop {
         bench.settle();
         while let Ok(event) = bench.events.try_recv() {
-            if let Event::Punt { worker, kind, packet } = event {
+            if let Event::Punt { worker, kind, origin, packet } = event {
                 assert!(kind != "resolve4" && kind != "resolve6", "{kind} instead of {RESOLVE_DIRECT}");
-                neighbours.punt(bench.now, worker, kind, packet);
+                neighbours.punt(bench.now, (worker, origin), kind, packet);
             }
         }
         let actions = neighbours.take_actions();
