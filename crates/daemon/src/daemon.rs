@@ -10,8 +10,12 @@ use tokio::sync::watch;
 
 use crate::control::{self, ApplyError, Controller};
 use crate::dataplane::{Dataplane, Inspect};
-use crate::grpc::{self, Service, SocketError};
-use crate::metrics::{self, Collector, MetricsError, MetricsListener};
+use crate::grpc::{self, Service};
+use crate::health;
+use crate::http::{self, Endpoint, EndpointError};
+use crate::listener::socket::{self, SocketError};
+use crate::listener::{Admission, Limits};
+use crate::metrics::{Collector, MetricsPages};
 use crate::notify;
 use crate::settings::Settings;
 use crate::state::{StateDirectory, StateError, take_sessions, write_sessions};
@@ -25,9 +29,9 @@ pub enum DaemonError {
     /// The socket can't be served.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// Metrics can't be served.
+    /// Metrics or health can't be served.
     #[error(transparent)]
-    Metrics(#[from] MetricsError),
+    Http(#[from] EndpointError),
     /// The state from disk can't be brought back.
     #[error("can't restore the state: {0}")]
     Restore(#[from] ApplyError),
@@ -47,6 +51,10 @@ pub enum DaemonError {
 /// How long clients may take to finish when we stop.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// Limits of the metrics listener.
+const SCRAPERS: Limits =
+    Limits { connections: 64, connections_per_client: 16, calls: 64, calls_per_client: 16, greeting: None };
+
 /// Runs until `stop` gives a reason to. Clients can connect only after the state from disk is in force.
 ///
 /// # Errors
@@ -63,8 +71,16 @@ pub async fn run(
     for warning in &loaded.warnings {
         tracing::error!("{warning}");
     }
-    let mut socket = grpc::bind(&settings.api)?;
-    let metrics = MetricsListener::bind(&settings.metrics.listen).await?;
+    let mut socket = socket::bind(&settings.api.socket_settings())?;
+    let metrics = Endpoint::bind("metrics", "metrics.listen", &settings.metrics.listen, None)?;
+    let [api_clients, scrapers, probes] =
+        [("api", grpc::LIMITS), ("metrics", SCRAPERS), ("health", health::LIMITS)]
+            .map(|(listener, limits)| Admission::new(listener, limits));
+    let listeners = [&api_clients, &scrapers, &probes].map(Arc::clone).to_vec();
+    let collector = Arc::new(Collector::new(Arc::clone(&inspect)).with_listeners(listeners));
+    let (stopping, stopped) = watch::channel(false);
+    let health = settings.health_listen();
+    let health = health::start(health, probes, Arc::clone(&collector), stopped.clone()).await?;
 
     let mut controller = Controller::new(dataplane, state);
     let sessions = take_sessions(&settings.state.directory).unwrap_or_else(|error| {
@@ -75,23 +91,23 @@ pub async fn run(
     controller.restore(loaded.snapshot)?;
     let (handle, thread) = control::start(controller).map_err(system("start the control thread"))?;
 
-    let (stopping, stopped) = watch::channel(false);
     let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
         // An error means that the sender is gone, and with it everything else.
         let _ = stopped.wait_for(|stop| *stop).await;
     };
     let looks = Arc::clone(&inspect);
-    let service = Service::new(handle.clone(), Arc::clone(&inspect));
+    let service = Service::new(handle.clone(), inspect);
     let listener = socket.listener().map_err(system("listen on the API socket"))?;
-    let mut api = tokio::spawn(grpc::serve(service, listener, until_stopped(stopped.clone())));
-    let metrics = metrics.map(|listener| {
-        let collector = Arc::new(Collector::new(inspect));
-        tokio::spawn(metrics::serve(listener, collector, handle.clone(), until_stopped(stopped)))
+    let mut api = tokio::spawn(grpc::serve(service, listener, api_clients, until_stopped(stopped.clone())));
+    let metrics = metrics.map(|endpoint| {
+        let pages = Arc::new(MetricsPages::new(collector, handle.clone()));
+        tokio::spawn(http::serve(endpoint, scrapers, pages, until_stopped(stopped)))
     });
     tokio::spawn(notify::watchdog(handle.clone()));
 
     tracing::info!(
-        socket = %settings.api.socket.display(), metrics = %settings.metrics.listen, "ready for clients"
+        socket = %settings.api.socket.display(), metrics = %settings.metrics.listen,
+        health = %settings.health_listen(), "ready for clients"
     );
     notify::ready(&format!("serving {}", settings.api.socket.display()));
 
@@ -117,6 +133,9 @@ pub async fn run(
     if let Some(metrics) = metrics {
         // It leaves its loop at once and removes its socket. An error means that it is gone already.
         let _ = metrics.await;
+    }
+    if let Some(health) = health {
+        let _ = tokio::task::spawn_blocking(move || health.join()).await;
     }
     // Last of all: what begins until then is among them.
     let directory = settings.state.directory.clone();

@@ -4,7 +4,8 @@
 //! - [`model`]: what shall exist. [`mod@reconcile`]: the steps from what is to what shall be. [`dataplane`]: what takes
 //!   those steps, and what can be asked of it.
 //! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
-//! - [`grpc`] and [`metrics`]: the two doors.
+//! - [`listener`]: connections of clients and their limits. [`grpc`], and [`metrics`] over [`http`]: what is served.
+//! - [`files`]: which files are read and written.
 //! - [`engine`]: the packet engine behind [`dataplane`].
 //! - [`daemon`]: all of it put together; [`program`]: with a command line.
 #![forbid(unsafe_code)]
@@ -14,9 +15,13 @@ pub mod crash;
 pub mod daemon;
 pub mod dataplane;
 pub mod engine;
+pub mod files;
 pub mod grpc;
+mod health;
 mod held;
+pub mod http;
 pub mod ipfix;
+pub mod listener;
 pub mod logging;
 pub mod metrics;
 pub mod model;

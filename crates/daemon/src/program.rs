@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineOptions, Patience};
 use crate::settings::{self, HugePages, Settings};
-use crate::{crash, daemon, held, logging, open_files, version};
+use crate::{crash, daemon, grpc, held, logging, open_files, version};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
 #[derive(Debug, Parser)]
@@ -47,6 +47,9 @@ pub fn run_with(services: &[Service], parsers: &[service::Parser]) -> ExitCode {
     }
 }
 
+/// Blocking threads besides those of calls: for collections of metrics, and what ends the process.
+const BLOCKING: usize = 64;
+
 fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     let settings = settings::load(options.config.as_deref())?;
     let available = settings::available_cores()?;
@@ -72,7 +75,12 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
         tracing::warn!("{}", idle(setting, &settings));
     }
     // Control tasks only; packets move on threads of their own.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // A call may hold a blocking thread for as long as its client reads: there are more threads than calls.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(grpc::LIMITS.calls + BLOCKING)
+        .enable_all()
+        .build()?;
     let engine = Engine::start(&engine_options(&settings, &cores))?;
     let inspect = Arc::new(engine.handle());
     let ended = runtime.block_on(async {

@@ -396,3 +396,91 @@ async fn metrics_are_served_and_nothing_else() {
     assert_eq!(daemon.scrape(&"x".repeat(9000)).await, "", "too long a request is not answered");
     daemon.stop().await;
 }
+
+/// What a unix socket answers to a request.
+async fn ask(socket: PathBuf, request: &str) -> String {
+    let mut stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn silent_connections_keep_nobody_from_health_and_metrics() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = start(directory.path()).await;
+    let mut silent = Vec::new();
+    for name in ["metrics.sock", "quiver-health.sock"] {
+        for _ in 0..200 {
+            silent.push(tokio::net::UnixStream::connect(directory.path().join(name)).await.unwrap());
+        }
+    }
+    const HEALTH: &str = "GET /healthz HTTP/1.1\r\n\r\n";
+    assert!(daemon.scrape(HEALTH).await.ends_with("\r\n\r\nok\n"));
+    let health = directory.path().join("quiver-health.sock");
+    assert!(ask(health.clone(), HEALTH).await.ends_with("\r\n\r\nok\n"));
+    assert!(ask(health, "GET /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
+    let metrics = daemon.scrape("GET /metrics HTTP/1.1\r\n\r\n").await;
+    let figure = |name: &str, listener: &str| {
+        let series = format!("{name}{{listener=\"{listener}\"}} ");
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(&series))
+            .unwrap_or_else(|| panic!("{metrics}"));
+        line.parse::<u64>().unwrap()
+    };
+    for listener in ["metrics", "health"] {
+        assert!(figure("quiver_listener_connections", listener) <= 16, "{metrics}");
+        assert!(figure("quiver_listener_closed_total", listener) >= 184, "{metrics}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_keep_nobody_from_the_api() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut daemon = start(directory.path()).await;
+    let mut silent = Vec::new();
+    for _ in 0..1000 {
+        silent.push(tokio::net::UnixStream::connect(directory.path().join("quiver.sock")).await.unwrap());
+    }
+    let mut other = connect(directory.path().join("quiver.sock")).await.unwrap();
+    other.version(VersionRequest {}).await.unwrap();
+    // Of one client the silent ones went, not the one that had spoken.
+    daemon.client.version(VersionRequest {}).await.unwrap();
+    drop(other);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn watches_of_one_client_keep_nobody_from_the_api() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut daemon = start(directory.path()).await;
+    let mut watches = Vec::new();
+    let mut clients = Vec::new();
+    let refused = 'refused: loop {
+        let mut client = connect(directory.path().join("quiver.sock")).await.unwrap();
+        for _ in 0..16 {
+            match client.watch(WatchRequest::default()).await {
+                Ok(events) => watches.push(events),
+                Err(status) => break 'refused status,
+            }
+        }
+        clients.push(client);
+    };
+    assert_eq!((refused.code(), watches.len()), (Code::ResourceExhausted, 32));
+    assert!(refused.message().contains("the limit is 32 for each client"), "{refused}");
+    assert_eq!(daemon.client.version(VersionRequest {}).await.unwrap_err().code(), Code::ResourceExhausted);
+    // An answer that ends, or that nobody waits for any more, makes room.
+    drop(watches.pop());
+    loop {
+        match daemon.client.version(VersionRequest {}).await {
+            Ok(_) => break,
+            Err(status) => assert_eq!(status.code(), Code::ResourceExhausted),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop((watches, clients));
+    daemon.stop().await;
+}

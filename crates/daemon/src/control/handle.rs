@@ -1,9 +1,10 @@
 //! The control thread and the way to it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -64,21 +65,19 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
     // By the clock, not by the silence between two commands: somebody always asks for something.
     let start = Instant::now();
     let (mut look, mut retry, mut tidy) = (start + LOOK, start + RETRY, None);
+    let mut queue = Queue::default();
     loop {
-        // Whoever doesn't wait for an answer any more doesn't need it.
-        match commands.recv_timeout(look.saturating_duration_since(Instant::now())) {
-            Ok(Command::Apply(request, answer)) => {
-                let result = controller.apply(&request);
-                generation.store(controller.generation(), Ordering::Relaxed);
-                drop(answer.send(result));
-                if objects(&request) >= MANY {
-                    tidy = Some(Instant::now() + TIDY);
-                }
+        queue.receive(commands, &controller, look);
+        if let Some((request, answer)) = queue.applies.pop_front() {
+            let result = controller.apply(&request);
+            generation.store(controller.generation(), Ordering::Relaxed);
+            // Whoever doesn't wait for an answer any more doesn't need it.
+            drop(answer.send(result));
+            if objects(&request) >= MANY {
+                tidy = Some(Instant::now() + TIDY);
             }
-            Ok(Command::View(answer)) => drop(answer.send(controller.view())),
-            Ok(Command::Ping(answer)) => drop(answer.send(())),
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        } else if queue.ended {
+            return;
         }
         if Instant::now() >= look {
             controller.tend();
@@ -91,6 +90,39 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
         if tidy.is_some_and(|tidy| Instant::now() >= tidy) {
             memory::heap::trim();
             tidy = None;
+        }
+    }
+}
+
+/// Changes that wait. All else is answered at once, so that it waits for one change at most.
+#[derive(Default)]
+struct Queue {
+    applies: VecDeque<(Box<ApplyRequest>, oneshot::Sender<Result<ApplyResponse, ApplyError>>)>,
+    ended: bool,
+}
+
+impl Queue {
+    /// Takes all commands that are there; without a change to make, waits for the first until `until`.
+    fn receive(&mut self, commands: &Receiver<Command>, controller: &Controller, until: Instant) {
+        let mut next = if self.applies.is_empty() && !self.ended {
+            commands.recv_timeout(until.saturating_duration_since(Instant::now())).map_err(
+                |error| match error {
+                    RecvTimeoutError::Timeout => TryRecvError::Empty,
+                    RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
+                },
+            )
+        } else {
+            commands.try_recv()
+        };
+        while !self.ended {
+            match next {
+                Ok(Command::Apply(request, answer)) => self.applies.push_back((request, answer)),
+                Ok(Command::View(answer)) => drop(answer.send(controller.view())),
+                Ok(Command::Ping(answer)) => drop(answer.send(())),
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => self.ended = true,
+                Err(TryRecvError::Empty) => return,
+            }
+            next = commands.try_recv();
         }
     }
 }
@@ -110,7 +142,7 @@ impl Handle {
         self.ask(|answer| Command::Apply(Box::new(request), answer)).await
     }
 
-    /// A snapshot of the desired state.
+    /// A snapshot of the desired state, taken between two changes.
     ///
     /// # Errors
     /// [`Gone`] if the control thread has ended.
@@ -118,7 +150,7 @@ impl Handle {
         self.ask(Command::View).await
     }
 
-    /// Returns when the control thread has done everything that was asked before.
+    /// Returns when the control thread has answered, which it does between two changes.
     ///
     /// # Errors
     /// [`Gone`] if the control thread has ended.

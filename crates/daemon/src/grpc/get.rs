@@ -14,9 +14,9 @@ use crate::model::Key;
 /// Objects in one message: far below the limit, far above one packet.
 const PART: usize = 1000;
 /// Bytes after which a message is full, however few objects it has: one of them stays far below the limit, too.
-const BYTES: usize = 4 << 20;
-/// Parts made ahead of a slow client.
-const AHEAD: usize = 4;
+const BYTES: usize = 512 << 10;
+/// Parts made ahead of a slow client: each of many clients has so many in memory.
+const AHEAD: usize = 1;
 
 /// Answers as they come.
 pub(super) type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

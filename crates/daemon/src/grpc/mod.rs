@@ -2,10 +2,10 @@
 
 mod get;
 mod inspect;
+mod limits;
 mod service;
-mod socket;
 mod status;
 mod watch;
 
+pub use limits::LIMITS;
 pub use service::{Service, serve};
-pub use socket::{ApiSocket, SocketError, bind, check_free};

@@ -22,16 +22,18 @@ use api::v1::{
 };
 use futures_util::StreamExt as _;
 use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
 use super::inspect::{acls, fib, named, sessions, version, vips};
+use super::limits::{Limited, STREAMS};
 use super::watch::watch as events_of;
 use crate::control::Handle;
 use crate::dataplane::Inspect;
+use crate::listener::{Admission, Admitted, Caller, Client};
 
 /// Packets traced where a client doesn't say how many, and most it may say.
 const DEFAULT_TRACE: u32 = 10;
@@ -78,6 +80,7 @@ impl Service {
 pub async fn serve(
     service: Service,
     listener: UnixListener,
+    admission: Arc<Admission>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let stopped = Arc::clone(&service.stopped);
@@ -88,9 +91,15 @@ pub async fn serve(
     let service = QuiverServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
+    let clients = unhurried(UnixListenerStream::new(listener)).map(move |accepted| {
+        let stream = accepted?;
+        let ticket = admission.admit(Client::of_unix(&stream));
+        io::Result::Ok(Admitted::new(stream, ticket))
+    });
     tonic::transport::Server::builder()
-        .add_service(service)
-        .serve_with_incoming_shutdown(unhurried(UnixListenerStream::new(listener)), stop)
+        .max_concurrent_streams(STREAMS)
+        .add_service(Limited(service))
+        .serve_with_incoming_shutdown(clients, stop)
         .await
         .map_err(io::Error::other)
 }
@@ -106,15 +115,22 @@ fn unhurried<T>(incoming: impl Stream<Item = io::Result<T>>) -> impl Stream<Item
     })
 }
 
+/// Waits for the client's turn: the changes of one client follow each other, so that those of others come in between.
+async fn turn(caller: Option<&Caller>) -> Option<OwnedMutexGuard<()>> {
+    caller?.turn().await
+}
+
 type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl Quiver for Service {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
+        let _turn = turn(request.extensions().get()).await;
         Ok(Response::new(self.control.apply(request.into_inner()).await??))
     }
 
     async fn apply_stream(&self, request: Request<Streaming<ApplyRequest>>) -> Answer<ApplyResponse> {
+        let caller = request.extensions().get::<Caller>().cloned();
         let mut parts = request.into_inner();
         let Some(mut whole) = parts.message().await? else {
             return Err(Status::invalid_argument("a batch has at least one message"));
@@ -125,6 +141,7 @@ impl Quiver for Service {
                 whole.upserts.get_or_insert_default().extend(upserts);
             }
         }
+        let _turn = turn(caller.as_ref()).await;
         Ok(Response::new(self.control.apply(whole).await??))
     }
 

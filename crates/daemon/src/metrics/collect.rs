@@ -7,14 +7,16 @@ use api::text::Words as _;
 use api::v1::{InterfaceCounters, WorkerRuntime};
 
 use super::exposition::{Exposition, Kind};
-use super::{adjacencies, copying, process, sessions};
+use super::{adjacencies, copying, listeners, process, sessions};
 use crate::control::{Census, View};
 use crate::dataplane::Inspect;
+use crate::listener::Admission;
 use crate::model::Readiness;
 
 /// Reads counters and writes them down.
 pub struct Collector {
     inspect: Arc<dyn Inspect>,
+    listeners: Vec<Arc<Admission>>,
     /// Objects are counted once per change: with a million routes that takes a while.
     census: Mutex<Counted>,
 }
@@ -67,13 +69,20 @@ const INTERFACE_COUNTERS: &[InterfaceCounter] = &[
 impl Collector {
     /// A collector that reads the packet engine.
     pub fn new(inspect: Arc<dyn Inspect>) -> Self {
-        Self { inspect, census: Mutex::new((Weak::new(), Vec::new())) }
+        Self { inspect, listeners: Vec::new(), census: Mutex::new((Weak::new(), Vec::new())) }
+    }
+
+    /// The same, which reads these listeners, too.
+    #[must_use]
+    pub fn with_listeners(self, listeners: Vec<Arc<Admission>>) -> Self {
+        Self { listeners, ..self }
     }
 
     /// All metrics as text; `view` is the desired state at present, `None` if the control thread is gone.
     pub fn collect(&self, view: Option<&View>) -> String {
         let mut out = Exposition::default();
         process::collect(&*self.inspect, &mut out);
+        listeners::collect(&self.listeners, &mut out);
         if let Some(view) = view {
             self.objects(&mut out, view);
         }

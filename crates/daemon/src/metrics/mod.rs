@@ -6,10 +6,11 @@ mod adjacencies;
 mod collect;
 mod copying;
 mod exposition;
-mod http;
+mod listeners;
+mod pages;
 mod process;
 mod sessions;
 
 pub use collect::Collector;
 pub use exposition::{Exposition, Kind};
-pub use http::{MetricsError, MetricsListener, serve};
+pub use pages::{HealthPages, MetricsPages};

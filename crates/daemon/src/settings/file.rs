@@ -1,10 +1,12 @@
 //! The settings file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+
+use crate::files;
+use crate::listener::socket::{MAX_PATH, SocketSettings};
 
 use super::{Copying, Ipfix, Listen, RestartSeconds, SessionLimit, SettingsError, StuckSeconds};
 
@@ -19,6 +21,8 @@ pub struct Settings {
     pub api: Api,
     /// Where metrics are served.
     pub metrics: Metrics,
+    /// Where health is served.
+    pub health: Health,
     /// Where the desired state is kept.
     pub state: State,
     /// Which cores move packets, and how many sessions on each.
@@ -58,6 +62,14 @@ pub struct SocketMode(pub u32);
 pub struct Metrics {
     /// "127.0.0.1:9477", "unix:/run/quiver/metrics.sock" or "off".
     pub listen: Listen,
+}
+
+/// Where health is served.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Health {
+    /// As [`Metrics::listen`]; none: a unix socket beside the API's, [`Settings::health_listen`].
+    pub listen: Option<Listen>,
 }
 
 /// Where the desired state is kept.
@@ -142,6 +154,15 @@ impl Default for Api {
     }
 }
 
+impl Api {
+    /// The socket.
+    #[must_use]
+    pub fn socket_settings(&self) -> SocketSettings<'_> {
+        let group = self.socket_group.as_deref().map(|group| ("api.socket_group", group));
+        SocketSettings { setting: "api.socket", path: &self.socket, mode: Some(self.socket_mode.0), group }
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self { listen: Listen::Tcp(([127, 0, 0, 1], 9477).into()) }
@@ -171,6 +192,26 @@ impl TryFrom<String> for SocketMode {
     }
 }
 
+impl Settings {
+    /// Where health is served: where the settings say so, else at a unix socket beside the API's:
+    /// "/run/quiver/quiver-health.sock" beside "/run/quiver/quiver.sock". Off where its path would be too long.
+    #[must_use]
+    pub fn health_listen(&self) -> Listen {
+        if let Some(listen) = &self.health.listen {
+            return listen.clone();
+        }
+        let socket = &self.api.socket;
+        let mut name = socket.file_stem().unwrap_or_default().to_owned();
+        name.push("-health");
+        if let Some(extension) = socket.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        let path = socket.with_file_name(name);
+        if path.as_os_str().len() > MAX_PATH { Listen::Off } else { Listen::Unix(path) }
+    }
+}
+
 /// Reads settings: those of `path`, or if that is `None` those of [`DEFAULT_PATH`], or if there is no such file the
 /// defaults.
 ///
@@ -181,7 +222,7 @@ pub fn load(path: Option<&Path>) -> Result<Settings, SettingsError> {
         Some(path) => (path, true),
         None => (Path::new(DEFAULT_PATH), false),
     };
-    let text = match fs::read_to_string(path) {
+    let text = match files::read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => String::new(),
         Err(source) => return Err(SettingsError::Read { path: path.to_owned(), source }),
@@ -192,6 +233,8 @@ pub fn load(path: Option<&Path>) -> Result<Settings, SettingsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Settings, SettingsError> {
@@ -236,6 +279,8 @@ mod tests {
         assert_eq!(said, ("192.0.2.9:4739".into(), Some("192.0.2.1".into())));
         assert_eq!((ipfix.domain, ipfix.template_seconds.get(), ipfix.active_seconds), (0, 60, None));
         settings.ipfix.clear();
+        let health = settings.health.listen.take();
+        assert_eq!(health, Some(Settings::default().health_listen()));
         assert_eq!(settings, Settings::default());
     }
 

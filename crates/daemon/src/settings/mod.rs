@@ -17,7 +17,8 @@ pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, leave_to_workers, place_workers};
 pub use error::SettingsError;
 pub use file::{
-    Api, DEFAULT_PATH, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State, Workers, load,
+    Api, DEFAULT_PATH, Health, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State,
+    Workers, load,
 };
 pub use ipfix::Ipfix;
 pub use listen::Listen;

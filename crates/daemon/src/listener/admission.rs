@@ -1,0 +1,199 @@
+//! Limits of a listener.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::connection::Closer;
+use super::table::Table;
+
+/// Limits of a listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections of all clients.
+    pub connections: usize,
+    /// Connections of one client.
+    pub connections_per_client: usize,
+    /// Calls under way, of all clients.
+    pub calls: usize,
+    /// Calls under way of one client.
+    pub calls_per_client: usize,
+    /// How long a connection may stay without a first byte; `None`: the server has a deadline for a whole request.
+    pub greeting: Option<Duration>,
+}
+
+/// A client has too many calls under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many calls at a time: the limit is {per_client} for each client, {all} in all; end some first")]
+pub struct Busy {
+    per_client: usize,
+    all: usize,
+}
+
+/// What a listener has done since start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Connections at present.
+    pub connections: usize,
+    /// Calls under way at present.
+    pub calls: usize,
+    /// Connections closed to make room for others, or because they stayed silent.
+    pub closed: u64,
+    /// Calls refused because the client had too many.
+    pub refused: u64,
+}
+
+/// How often the log mentions closed connections at most.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The connections and calls of one listener, within its limits.
+#[derive(Debug)]
+pub struct Admission {
+    listener: &'static str,
+    limits: Limits,
+    table: Mutex<Table>,
+    closed: AtomicU64,
+    refused: AtomicU64,
+    logged: Mutex<Option<(Instant, u64)>>,
+}
+
+/// A place among the connections of a listener; dropped, it is free.
+#[derive(Debug)]
+pub struct Ticket {
+    admission: Arc<Admission>,
+    id: u64,
+    closer: Arc<Closer>,
+}
+
+/// A call under way; dropped, it has ended.
+#[derive(Debug)]
+pub struct Call {
+    admission: Arc<Admission>,
+    connection: u64,
+    id: u64,
+}
+
+impl Admission {
+    /// Limits of a listener of that name.
+    #[must_use]
+    pub fn new(listener: &'static str, limits: Limits) -> Arc<Self> {
+        let (table, logged) = Default::default();
+        Arc::new(Self {
+            listener,
+            limits,
+            table,
+            closed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            logged,
+        })
+    }
+
+    /// The listener's name.
+    pub fn listener(&self) -> &'static str {
+        self.listener
+    }
+
+    /// What it has done since start.
+    pub fn figures(&self) -> Figures {
+        let table = self.table();
+        Figures {
+            connections: table.len(),
+            calls: table.calls(),
+            closed: self.closed.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Admits a connection, and closes another where there is no room. Needs a runtime where there is a deadline.
+    pub fn admit(self: &Arc<Self>, client: Client) -> Ticket {
+        let closer = Arc::<Closer>::default();
+        let (id, removed) = self.table().open(&self.limits, client, Arc::clone(&closer));
+        self.close(removed, "other clients need the room");
+        if let Some(greeting) = self.limits.greeting {
+            let (admission, closer) = (Arc::downgrade(self), Arc::downgrade(&closer));
+            tokio::spawn(async move {
+                tokio::time::sleep(greeting).await;
+                if let (Some(admission), Some(closer)) = (admission.upgrade(), closer.upgrade())
+                    && !closer.has_spoken()
+                {
+                    admission.close(Some((client, closer)), "it sends nothing");
+                }
+            });
+        }
+        Ticket { admission: Arc::clone(self), id, closer }
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, connection: u64) -> Result<Call, Busy> {
+        let begun = self.table().begin(&self.limits, connection);
+        let Some((id, removed)) = begun else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Busy { per_client: self.limits.calls_per_client, all: self.limits.calls });
+        };
+        self.close(removed, "other clients need its calls' room");
+        Ok(Call { admission: Arc::clone(self), connection, id })
+    }
+
+    pub(super) fn turn(&self, connection: u64) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        self.table().turn(connection)
+    }
+
+    fn close(&self, removed: Option<(Client, Arc<Closer>)>, reason: &'static str) {
+        let Some((client, closer)) = removed else { return };
+        closer.close();
+        let closed = self.closed.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match *logged {
+            Some((at, _)) if at.elapsed() < LOG_INTERVAL => return,
+            Some((_, before)) => before,
+            None => 0,
+        };
+        *logged = Some((Instant::now(), closed));
+        drop(logged);
+        let (listener, more) = (self.listener, closed - before - 1);
+        tracing::warn!(listener, %client, reason, more, "closed a client's connection");
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    pub(super) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn closer(&self) -> &Closer {
+        &self.closer
+    }
+
+    /// The first byte has come.
+    pub(super) fn heard(&self) {
+        self.closer.spoke();
+        if self.admission.limits.greeting.is_some() {
+            self.spoke();
+        }
+    }
+
+    /// The first request has come.
+    pub(super) fn spoke(&self) {
+        self.admission.table().spoke(self.id);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.admission.table().remove(self.id);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.admission.table().end(self.connection, self.id);
+    }
+}

@@ -1,0 +1,260 @@
+//! The connections of a listener, and which of them has to go where there is no room.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::admission::Limits;
+use super::client::{Client, Group};
+use super::connection::Closer;
+
+/// The connections of a listener, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    next: u64,
+    entries: BTreeMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    client: Client,
+    closer: Arc<Closer>,
+    /// Whether it has sent its first request, or enough of it.
+    spoke: bool,
+    /// Calls under way, oldest first.
+    calls: Vec<u64>,
+    turn: Arc<Mutex<()>>,
+}
+
+/// What is scarce.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Connections,
+    Calls,
+}
+
+impl Entry {
+    fn uses(&self, resource: Resource) -> usize {
+        match resource {
+            Resource::Connections => 1,
+            Resource::Calls => self.calls.len(),
+        }
+    }
+
+    /// Which goes first of one client's: silent, idle, busy.
+    fn rank(&self) -> u8 {
+        match (self.spoke, self.calls.is_empty()) {
+            (false, true) => 0,
+            (true, true) => 1,
+            (_, false) => 2,
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn calls(&self) -> usize {
+        self.entries.values().map(|entry| entry.calls.len()).sum()
+    }
+
+    /// Adds a connection, and removes another where there is no room: of the client itself where it has as many as a
+    /// client may, else of the client with the most in the group with the most.
+    pub(super) fn open(
+        &mut self,
+        limits: &Limits,
+        client: Client,
+        closer: Arc<Closer>,
+    ) -> (u64, Option<(Client, Arc<Closer>)>) {
+        let own = self.entries.values().filter(|entry| entry.client == client).count();
+        let victim = if own >= limits.connections_per_client.max(1) {
+            self.first(|entry| entry.client == client)
+        } else if self.entries.len() >= limits.connections.max(1) {
+            let hogs = self.hogs(Resource::Connections, client);
+            self.first(|entry| hogs.contains(&entry.client))
+        } else {
+            None
+        };
+        let removed =
+            victim.and_then(|id| self.entries.remove(&id)).map(|entry| (entry.client, entry.closer));
+        let own = self.entries.values().find(|entry| entry.client == client);
+        let turn = own.map_or_else(Arc::default, |entry| Arc::clone(&entry.turn));
+        let id = self.next;
+        self.next += 1;
+        self.entries.insert(id, Entry { client, closer, spoke: false, calls: Vec::new(), turn });
+        (id, removed)
+    }
+
+    /// What a client's connections share, for calls of which it may have one at a time.
+    pub(super) fn turn(&self, id: u64) -> Option<Arc<Mutex<()>>> {
+        self.entries.get(&id).map(|entry| Arc::clone(&entry.turn))
+    }
+
+    pub(super) fn remove(&mut self, id: u64) {
+        self.entries.remove(&id);
+    }
+
+    pub(super) fn spoke(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.spoke = true;
+        }
+    }
+
+    /// Adds a call. Where there are too many, the client with the most loses the connection with the oldest call;
+    /// `None` where the client itself has too many, or is that one and has no other connection.
+    pub(super) fn begin(&mut self, limits: &Limits, id: u64) -> Option<(u64, Option<(Client, Arc<Closer>)>)> {
+        let client = self.entries.get(&id)?.client;
+        let own = self.entries.values().filter(|entry| entry.client == client);
+        if own.map(|entry| entry.calls.len()).sum::<usize>() >= limits.calls_per_client {
+            return None;
+        }
+        let mut removed = None;
+        if self.calls() >= limits.calls {
+            let hogs = self.hogs(Resource::Calls, client);
+            let others =
+                self.entries.iter().filter(|(other, entry)| **other != id && hogs.contains(&entry.client));
+            let oldest = others.filter_map(|(id, entry)| Some((entry.calls.first()?, *id))).min()?;
+            removed = self.entries.remove(&oldest.1).map(|entry| (entry.client, entry.closer));
+        }
+        let call = self.next;
+        self.next += 1;
+        self.entries.get_mut(&id)?.calls.push(call);
+        Some((call, removed))
+    }
+
+    pub(super) fn end(&mut self, id: u64, call: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.calls.retain(|other| *other != call);
+        }
+    }
+
+    /// The connection to close of those that match: by rank, then by age.
+    fn first(&self, matches: impl Fn(&Entry) -> bool) -> Option<u64> {
+        let all = self.entries.iter().filter(|(_, entry)| matches(entry));
+        all.min_by_key(|(id, entry)| (entry.rank(), **id)).map(|(id, _)| *id)
+    }
+
+    /// Clients that use the most of a resource within the groups that use the most, where `newcomer` takes one more.
+    fn hogs(&self, resource: Resource, newcomer: Client) -> Vec<Client> {
+        let mut clients = HashMap::<Client, usize>::from([(newcomer, 1)]);
+        for entry in self.entries.values() {
+            *clients.entry(entry.client).or_default() += entry.uses(resource);
+        }
+        let mut groups = HashMap::<Group, usize>::new();
+        for (client, uses) in &clients {
+            *groups.entry(client.group()).or_default() += uses;
+        }
+        let most = groups.values().copied().max().unwrap_or(0);
+        clients.retain(|client, _| groups.get(&client.group()) == Some(&most));
+        let most = clients.values().copied().max().unwrap_or(0);
+        clients.into_iter().filter_map(|(client, uses)| (uses == most).then_some(client)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { connections: 4, connections_per_client: 3, calls: 4, calls_per_client: 3, greeting: None };
+
+    fn process(uid: u32, pid: u32) -> Client {
+        Client::Process { uid, pid }
+    }
+
+    fn open(table: &mut Table, client: Client) -> (u64, Option<Client>) {
+        let (id, removed) = table.open(&LIMITS, client, Arc::default());
+        (id, removed.map(|(client, _)| client))
+    }
+
+    #[test]
+    fn the_client_with_the_most_connections_makes_room() {
+        let mut table = Table::default();
+        for _ in 0..3 {
+            assert_eq!(open(&mut table, process(1, 1)).1, None);
+        }
+        // It has as many as a client may: its own oldest goes.
+        assert_eq!(open(&mut table, process(1, 1)).1, Some(process(1, 1)));
+        assert_eq!(open(&mut table, process(2, 2)).1, None);
+        assert_eq!(table.len(), 4);
+        assert_eq!(open(&mut table, process(3, 3)).1, Some(process(1, 1)));
+        assert_eq!(open(&mut table, process(4, 4)).1, Some(process(1, 1)));
+        // One each: the oldest goes.
+        assert_eq!(open(&mut table, process(5, 5)).1, Some(process(1, 1)));
+        assert_eq!(open(&mut table, process(6, 6)).1, Some(process(2, 2)));
+        assert_eq!(table.len(), 4);
+    }
+
+    #[test]
+    fn processes_of_one_user_are_counted_together() {
+        let mut table = Table::default();
+        open(&mut table, process(0, 1));
+        for pid in 10..100 {
+            open(&mut table, process(1000, pid));
+        }
+        assert!(table.entries.values().any(|entry| entry.client == process(0, 1)), "{table:?}");
+        assert_eq!(open(&mut table, process(0, 2)).1, Some(process(1000, 97)));
+    }
+
+    #[test]
+    fn silent_connections_go_first_then_idle_ones() {
+        let mut table = Table::default();
+        let ids: Vec<u64> = (0..3).map(|_| open(&mut table, process(1, 1)).0).collect();
+        table.spoke(ids[0]);
+        table.spoke(ids[1]);
+        assert!(table.begin(&LIMITS, ids[0]).is_some());
+        let (fourth, _) = open(&mut table, process(1, 1));
+        assert!(!table.entries.contains_key(&ids[2]), "the silent one");
+        table.spoke(fourth);
+        let (fifth, _) = open(&mut table, process(1, 1));
+        assert!(!table.entries.contains_key(&ids[1]), "the idle one");
+        table.spoke(fifth);
+        assert!(table.begin(&LIMITS, fifth).is_some() && table.begin(&LIMITS, fourth).is_some());
+        open(&mut table, process(1, 1));
+        assert!(!table.entries.contains_key(&ids[0]), "the oldest, where all are busy");
+    }
+
+    #[test]
+    fn the_client_with_the_most_calls_makes_room() {
+        let mut table = Table::default();
+        let (hog, _) = open(&mut table, process(1, 1));
+        for _ in 0..3 {
+            assert!(table.begin(&LIMITS, hog).is_some());
+        }
+        assert!(table.begin(&LIMITS, hog).is_none(), "a client's limit");
+        let (second, _) = open(&mut table, process(2, 2));
+        let (call, removed) = table.begin(&LIMITS, second).unwrap();
+        assert!(removed.is_none());
+        let (third, _) = open(&mut table, process(3, 3));
+        assert_eq!(table.begin(&LIMITS, third).unwrap().1.unwrap().0, process(1, 1));
+        assert_eq!(table.calls(), 2);
+        table.end(second, call);
+        table.end(hog, 0);
+        assert_eq!(table.calls(), 1);
+    }
+
+    #[test]
+    fn a_newcomer_is_served_where_all_have_one_call() {
+        let mut table = Table::default();
+        let first: Vec<_> = (0..4)
+            .map(|pid| {
+                let (id, _) =
+                    table.open(&Limits { connections: 100, ..LIMITS }, process(0, pid), Arc::default());
+                table.begin(&LIMITS, id).unwrap();
+                id
+            })
+            .collect();
+        let (id, _) = table.open(&Limits { connections: 100, ..LIMITS }, process(0, 9), Arc::default());
+        assert_eq!(table.begin(&LIMITS, id).unwrap().1.unwrap().0, process(0, 0));
+        // With a single connection there is nothing else to close.
+        let mut alone = Table::default();
+        let (id, _) = open(&mut alone, process(0, 0));
+        let one = Limits { calls: 1, ..LIMITS };
+        assert!(alone.begin(&one, id).is_some());
+        assert!(alone.begin(&one, id).is_none());
+        assert_eq!(first.len(), 4);
+    }
+}
