@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::check::{self, SamePlace};
 use crate::control::{self, ApplyError, Controller};
 use crate::dataplane::{Dataplane, Inspect};
 use crate::grpc::{self, Service};
@@ -29,6 +30,9 @@ pub enum DaemonError {
     /// The socket can't be served.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// Two listeners are at the same place.
+    #[error(transparent)]
+    Places(#[from] SamePlace),
     /// Metrics or health can't be served.
     #[error(transparent)]
     Http(#[from] EndpointError),
@@ -66,6 +70,7 @@ pub async fn run(
     stop: impl Future<Output = &'static str>,
 ) -> Result<(), DaemonError> {
     let system = |action| move |source| DaemonError::System { action, source };
+    check::places(settings)?;
     let mut state = StateDirectory::open(&settings.state.directory)?;
     let loaded = state.load()?;
     for warning in &loaded.warnings {

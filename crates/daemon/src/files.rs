@@ -22,10 +22,12 @@ const MAX_STATE: u64 = 64 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FileFlaw {
     /// It isn't a regular file.
-    #[error("it is {0}, not a regular file: put a regular file in its place")]
+    #[error("it is {0}, not a regular file: remove it, or put a regular file in its place")]
     NotRegular(&'static str),
     /// It belongs to another user.
-    #[error("it belongs to user {owner}, and quiverd runs as user {own}: change its owner, or remove it")]
+    #[error(
+        "it belongs to user {owner}, and quiverd runs as user {own}: change its owner (chown), or remove it"
+    )]
     NotOurs {
         /// Its owner.
         owner: u32,

@@ -7,9 +7,10 @@
 //! - [`listener`]: connections of clients and their limits. [`grpc`], and [`metrics`] over [`http`]: what is served.
 //! - [`files`]: which files are read and written.
 //! - [`engine`]: the packet engine behind [`dataplane`].
-//! - [`daemon`]: all of it put together; [`program`]: with a command line.
+//! - [`daemon`]: all of it put together; [`check`]: whether it could start; [`program`]: with a command line.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod control;
 pub mod crash;
 pub mod daemon;

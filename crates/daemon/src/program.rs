@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineOptions, Patience};
 use crate::settings::{self, HugePages, Settings};
-use crate::{crash, daemon, grpc, held, logging, open_files, version};
+use crate::{check, crash, daemon, grpc, held, logging, open_files, version};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
 #[derive(Debug, Parser)]
@@ -56,6 +56,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     let cores = settings::place_workers(&settings.workers, &available)?;
     if options.check {
         logging::filter(&settings.log)?;
+        check::check(&settings, &cores)?;
         println!("{}", summary(&settings, &cores));
         for setting in settings.copy.without_effect() {
             println!("  note     {}", idle(setting, &settings));
@@ -129,9 +130,10 @@ fn summary(settings: &Settings, cores: &[usize]) -> String {
     let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let ipfix = settings.ipfix.iter().map(|one| format!("\n  IPFIX    to {}", one.collector));
     format!(
-        "settings are good\n  API      {}\n  metrics  {}\n  state    {}\n  workers  on cores {cores}{}",
+        "settings are good\n  API      {}\n  metrics  {}\n  health   {}\n  state    {}\n  workers  on cores {cores}{}",
         settings.api.socket.display(),
         settings.metrics.listen,
+        settings.health_listen(),
         settings.state.directory.display(),
         ipfix.collect::<String>(),
     )

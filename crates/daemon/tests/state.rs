@@ -13,7 +13,7 @@ use common::{
 };
 use quiverd::control::{ApplyError, Controller};
 use quiverd::model::{Key, Name};
-use quiverd::state::{StateDirectory, StateError};
+use quiverd::state::{StateDirectory, StateError, take_sessions};
 
 #[test]
 fn an_empty_directory_is_an_empty_state() {
@@ -336,4 +336,63 @@ fn what_was_accepted_before_is_put_right() {
     let rules = config.acls[0].rules.iter().map(|rule| rule.protocol.as_str()).collect::<Vec<_>>();
     assert_eq!(rules, ["tcp", ""]);
     assert_eq!(fs::read_to_string(directory.path().join("state.jsonl.before-1")).unwrap(), text);
+}
+
+/// Nobody writes to a FIFO, and `/dev/zero` has no end: a start says so instead of waiting.
+#[test]
+fn only_regular_files_are_read() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let link = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    let directory = |path: &Path| fs::create_dir(path).unwrap();
+    let kinds: [(&dyn Fn(&Path), &str); 3] =
+        [(&fifo, "it is a FIFO"), (&link, "it is a symbolic link"), (&directory, "it is a directory")];
+    for (make, found) in kinds {
+        for name in ["lock", "state.jsonl", "state.jsonl.previous", "journal-2.jsonl", "sessions.jsonl"] {
+            // A journal is read where it follows a state.
+            let place = match name {
+                "journal-2.jsonl" => two_generations().0,
+                _ => tempfile::tempdir().unwrap(),
+            };
+            make(&place.path().join(name));
+            let checked = StateDirectory::check(place.path()).unwrap_err().to_string();
+            let error = match (StateDirectory::open(place.path()), name) {
+                (Ok(_), "sessions.jsonl") => take_sessions(place.path()).unwrap_err().to_string(),
+                (Ok(mut state), _) => state.load().unwrap_err().to_string(),
+                (Err(error), _) => error.to_string(),
+            };
+            for error in [&checked, &error] {
+                assert!(error.contains(found), "{name}: {error}");
+            }
+            assert!(checked.contains(name), "{checked}");
+        }
+    }
+}
+
+#[test]
+fn a_state_of_zeros_is_set_aside() {
+    let place = tempfile::tempdir().unwrap();
+    let state = place.path().join("state.jsonl");
+    fs::File::create(&state).unwrap().set_len(32 << 30).unwrap();
+    StateDirectory::check(place.path()).unwrap();
+    let loaded = StateDirectory::open(place.path()).unwrap().load().unwrap();
+    assert!(
+        loaded.warnings[0].contains("state.jsonl is damaged: line 1 isn't text"),
+        "{:?}",
+        loaded.warnings
+    );
+    assert!(!state.exists());
+}
+
+#[test]
+fn the_good_part_of_a_damaged_journal_is_all_that_is_copied() {
+    let (place, _, two) = two_generations();
+    let journal = place.path().join("journal-2.jsonl");
+    let file = fs::File::create(&journal).unwrap();
+    file.set_len(32 << 30).unwrap();
+    let loaded = load(place.path());
+    assert_eq!((loaded.snapshot.generation, &loaded.snapshot.config), (2, &two));
+    assert!(loaded.warnings[0].contains("journal-2.jsonl is damaged"), "{:?}", loaded.warnings);
+    assert_eq!(fs::metadata(&journal).unwrap().len(), 0);
+    assert_eq!(fs::metadata(place.path().join("journal-2.jsonl.corrupt-1")).unwrap().len(), 32 << 30);
 }

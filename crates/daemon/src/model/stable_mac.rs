@@ -6,7 +6,7 @@ use super::Mac;
 
 /// What tells this host from others: its machine id (machine-id(5)), or, as in most containers, the name of the host.
 static HOST: LazyLock<String> = LazyLock::new(|| {
-    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let id = crate::files::read_text("/etc/machine-id".as_ref()).unwrap_or_default();
     match id.trim() {
         "" | "uninitialized" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         id => id.to_owned(),

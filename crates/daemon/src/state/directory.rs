@@ -1,12 +1,16 @@
 //! The directory with the state.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
+
 use super::format::{self, FORMAT};
+use super::sessions::SESSIONS;
 use super::{Damage, Snapshot, StateError, journal};
+use crate::files;
 use crate::model::{Model, Undo};
 
 const STATE: &str = "state.jsonl";
@@ -67,19 +71,50 @@ impl StateDirectory {
     /// # Errors
     /// [`StateError`] if that isn't possible, or another quiverd has it.
     pub fn open(path: &Path) -> Result<Self, StateError> {
+        if path.as_os_str().is_empty() {
+            return Err(StateError::Empty);
+        }
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o750)
             .create(path)
             .map_err(|error| StateError::new("make the state directory", path, error))?;
         let lock_path = path.join(LOCK);
-        let lock = create(OpenOptions::new().write(true), &lock_path)
+        let lock = files::open_own_for_writing(&lock_path, MODE)
             .map_err(|error| StateError::new("open", &lock_path, error))?;
         match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path: path.to_owned(), generation: None, journal: None, _lock: lock }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::InUse { path: path.to_owned() }),
             Err(error) => Err(StateError::new("lock", &lock_path, error.into())),
         }
+    }
+
+    /// Checks what [`StateDirectory::open`] and [`StateDirectory::load`] would need, and changes nothing. A directory
+    /// in use is no error: it may be our own.
+    ///
+    /// # Errors
+    /// [`StateError`] if quiverd couldn't start with it.
+    pub fn check(path: &Path) -> Result<(), StateError> {
+        if path.as_os_str().is_empty() {
+            return Err(StateError::Empty);
+        }
+        files::check_directory(path)
+            .map_err(|error| StateError::new("keep the state in the directory", path, error))?;
+        let own = |path: &Path| files::check_own(path).map_err(|error| StateError::new("use", path, error));
+        for name in [LOCK, STATE, PREVIOUS, SESSIONS] {
+            own(&path.join(name))?;
+        }
+        for name in [STATE, PREVIOUS] {
+            let path = path.join(name);
+            let Ok(file) = files::open_own(&path) else { continue };
+            match format::check(&mut BufReader::new(file)) {
+                Err(Damage::Newer(found)) => return Err(StateError::Newer { path, found, known: FORMAT }),
+                Err(Damage::Io(error)) => return Err(StateError::new("read", &path, error)),
+                _ => {}
+            }
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| is_journal(path)).try_for_each(|path| own(&path))
     }
 
     /// Reads the state: the last one, or if that is damaged the one before; and the journal that follows it. What is
@@ -168,7 +203,12 @@ impl StateDirectory {
         // Dropped on failure, which removes what was written.
         let staged = Staged(Kind::State { next: next.clone(), generation: model.generation });
         let written = || -> io::Result<()> {
-            let file = create(OpenOptions::new().write(true).truncate(true), &next)?;
+            // Whatever is there is replaced, not written through.
+            match fs::remove_file(&next) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = files::open_own_for_writing(&next, MODE)?;
             let mut out = BufWriter::with_capacity(1 << 18, file);
             format::write(model, &mut out)?;
             out.get_ref().sync_all()
@@ -187,8 +227,8 @@ impl StateDirectory {
         let path = self.journal_of(generation);
         let error = |error| StateError::new("write", &path, error);
         let is_new = !path.exists();
-        let file = create(OpenOptions::new().append(true), &path).map_err(error)?;
-        let before = file.metadata().map_err(error)?.len();
+        let mut file = files::open_own_for_writing(&path, MODE).map_err(error)?;
+        let before = file.seek(SeekFrom::End(0)).map_err(error)?;
         if before != journal.bytes {
             // The end of a change that was taken back could not be cut off.
             return self.stage_state(model);
@@ -239,7 +279,7 @@ impl StateDirectory {
     /// Reads the journal that follows the state, and cuts off what doesn't count.
     fn replay(&self, loaded: &mut Loaded) -> Result<Journal, StateError> {
         let path = self.journal_of(loaded.snapshot.generation);
-        let file = match File::open(&path) {
+        let file = match files::open_own(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::default()),
             Err(error) => return Err(StateError::new("read", &path, error)),
@@ -249,7 +289,9 @@ impl StateDirectory {
             .map_err(|error| StateError::new("read", &path, error))?;
         if let Some(damage) = &journal.damage {
             let aside = self.free_name(&path, "corrupt");
-            fs::copy(&path, &aside).map_err(|error| StateError::new("keep a copy of", &path, error))?;
+            fs::hard_link(&path, &aside)
+                .and_then(|()| self.cut_copy(&path, journal.good))
+                .map_err(|error| StateError::new("keep a copy of", &path, error))?;
             loaded.warnings.push(format!(
                 "the journal {} is damaged: {damage}; a copy is kept as {}; changes after generation {} are lost",
                 path.display(),
@@ -263,10 +305,8 @@ impl StateDirectory {
                 path.display()
             ));
         }
-        if journal.good < length {
-            OpenOptions::new()
-                .write(true)
-                .open(&path)
+        if journal.damage.is_none() && journal.good < length {
+            files::open_own_for_writing(&path, MODE)
                 .and_then(|file| file.set_len(journal.good))
                 .map_err(|error| StateError::new("cut off the end of", &path, error))?;
         }
@@ -274,6 +314,16 @@ impl StateDirectory {
         let found = Journal { bytes: journal.good, objects: journal.changes() };
         journal.replay(&mut loaded.snapshot);
         Ok(found)
+    }
+
+    /// Puts a copy of a file's beginning in its place. What follows isn't copied: it may be huge.
+    fn cut_copy(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let next = self.path.join(NEXT);
+        drop(fs::remove_file(&next));
+        let mut copy = files::open_own_for_writing(&next, MODE)?;
+        io::copy(&mut files::open_own(path)?.take(bytes), &mut copy)?;
+        copy.sync_all()?;
+        fs::rename(&next, path)
     }
 
     /// Lines this version doesn't know are lost with the next state: keep the file beside it. Of a journal, what is appended until then
@@ -356,9 +406,7 @@ impl StateDirectory {
         let kept = self.generation.map(|generation| self.journal_of(generation));
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_journal = name.starts_with("journal-") && name.ends_with(".jsonl");
-            if is_journal && kept.as_ref() != Some(&path) {
+            if is_journal(&path) && kept.as_ref() != Some(&path) {
                 // One that stays is read by nobody.
                 let _ = fs::remove_file(path);
             }
@@ -381,13 +429,17 @@ impl Drop for Staged {
     }
 }
 
-fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    options.create(true).mode(0o640).open(path)
+/// Permissions of the files.
+const MODE: Mode = Mode::from_raw_mode(0o640);
+
+fn is_journal(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("journal-") && name.ends_with(".jsonl")
 }
 
 /// `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<Snapshot>, Damage> {
-    match File::open(path) {
+    match files::open_own(path) {
         Ok(file) => format::read(&mut BufReader::with_capacity(1 << 18, file)).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),

@@ -24,6 +24,9 @@ pub enum StateError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no directory.
+    #[error("state.directory is empty: name a directory, such as \"/var/lib/quiver\"")]
+    Empty,
     /// Another quiverd works with this directory.
     #[error("the state directory {path} is in use by another quiverd; stop it, or give this one another directory", path = .path.display())]
     InUse {

@@ -137,6 +137,19 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
     out.finish()
 }
 
+/// Whether a state file begins as this version reads it; damage is no error.
+///
+/// # Errors
+/// [`Damage::Newer`] and [`Damage::Io`].
+pub(super) fn check(input: &mut impl BufRead) -> Result<(), Damage> {
+    let mut lines = LineReader::new(input);
+    let Line::Text(text) = lines.next()? else { return Ok(()) };
+    match serde_json::from_str::<Header>(text) {
+        Ok(header) if header.quiver_state > FORMAT => Err(Damage::Newer(header.quiver_state)),
+        _ => Ok(()),
+    }
+}
+
 /// Reads a state file.
 ///
 /// # Errors

@@ -77,7 +77,7 @@ pub(super) enum Line<'a> {
         /// What the line says.
         written: String,
     },
-    /// Bytes that are no text: damage.
+    /// Bytes that are no text, or more of them than a line has: damage.
     NoText,
     /// There is no further whole line.
     End,
@@ -91,7 +91,9 @@ impl<R: BufRead> LineReader<R> {
     pub(super) fn next(&mut self) -> io::Result<Line<'_>> {
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
         bytes.clear();
-        self.input.read_until(b'\n', &mut bytes)?;
+        if !self.read_line(&mut bytes)? {
+            return Ok(Line::NoText);
+        }
         // A character, too, may have been cut through.
         if !bytes.ends_with(b"\n") {
             return Ok(Line::End);
@@ -115,7 +117,31 @@ impl<R: BufRead> LineReader<R> {
         self.sum.update(self.text.as_bytes());
         Ok(Line::Text(text))
     }
+
+    /// Reads to the end of a line; false where that is no text, as in a file of zeros, or has no end.
+    fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            let piece = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                piece => piece?,
+            };
+            let end = piece.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            let taken = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
+            if taken.contains(&0) || line.len() + taken.len() > MAX_LINE {
+                return Ok(false);
+            }
+            line.extend_from_slice(taken);
+            let length = taken.len();
+            self.input.consume(length);
+            if end.is_some() || length == 0 {
+                return Ok(true);
+            }
+        }
+    }
 }
+
+/// Longest line: an object that a client could send has far less.
+const MAX_LINE: usize = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -131,5 +157,11 @@ mod tests {
         }
         assert!(matches!(LineReader::new(whole).next().unwrap(), Line::Text(_)));
         assert!(matches!(LineReader::new(&b"\xff\n"[..]).next().unwrap(), Line::NoText));
+    }
+
+    #[test]
+    fn a_file_of_zeros_is_not_read_to_its_end() {
+        let zeros = io::BufReader::new(io::repeat(0));
+        assert!(matches!(LineReader::new(zeros).next().unwrap(), Line::NoText));
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Written when quiverd ends, read once: who starts after a crash finds none, since those of an earlier end are another time's.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufReader, BufWriter};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::lines::{Line, LineReader, LineWriter};
 use crate::dataplane::KeptSession;
+use crate::files;
 
-const SESSIONS: &str = "sessions.jsonl";
+pub(super) const SESSIONS: &str = "sessions.jsonl";
 const NEXT: &str = "sessions.jsonl.next";
 const FORMAT: u32 = 1;
 /// Names what the kernel has been up for since it was booted: clocks of another time say nothing, and of pods of then there are none.
@@ -68,7 +69,7 @@ pub fn write_sessions(directory: &Path, sessions: &[KeptSession]) -> io::Result<
 /// What the system says.
 pub fn take_sessions(directory: &Path) -> io::Result<Vec<KeptSession>> {
     let path = directory.join(SESSIONS);
-    let file = match File::open(&path) {
+    let file = match files::open_own(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         file => file?,
     };
