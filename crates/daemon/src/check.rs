@@ -16,10 +16,16 @@ use crate::state::StateDirectory;
 pub enum CheckError {
     /// A listener or the state.
     #[error(transparent)]
-    Daemon(#[from] DaemonError),
+    Daemon(Box<DaemonError>),
     /// The copy engine that is asked for isn't there.
     #[error("copy engine: {0}")]
-    Copy(#[from] SetupError),
+    Copy(SetupError),
+}
+
+impl<E: Into<DaemonError>> From<E> for CheckError {
+    fn from(error: E) -> Self {
+        Self::Daemon(Box::new(error.into()))
+    }
 }
 
 /// Two listeners at the same place.
@@ -36,15 +42,15 @@ pub struct SamePlace {
 /// # Errors
 /// [`CheckError`] if quiverd couldn't start with these settings.
 pub fn check(settings: &Settings, cores: &[usize]) -> Result<(), CheckError> {
-    places(settings).map_err(DaemonError::from)?;
-    StateDirectory::check(&settings.state.directory).map_err(DaemonError::from)?;
-    socket::check(&settings.api.socket_settings()).map_err(DaemonError::from)?;
-    Endpoint::check("metrics", "metrics.listen", &settings.metrics.listen).map_err(DaemonError::from)?;
-    Endpoint::check("health", "health.listen", &settings.health_listen()).map_err(DaemonError::from)?;
+    places(settings)?;
+    StateDirectory::check(&settings.state.directory)?;
+    socket::check(&settings.api.socket_settings())?;
+    Endpoint::check("metrics", "metrics.listen", &settings.metrics.listen)?;
+    Endpoint::check("health", "health.listen", &settings.health_listen())?;
     if settings.copy.engine == CopyEngine::Dsa {
         // With a threshold nothing is measured.
         let options = CopyOptions { threshold: Some(1), ..settings.copy.options(cores) };
-        Engines::open(&options, Tier::detect())?;
+        Engines::open(&options, Tier::detect()).map_err(CheckError::Copy)?;
     }
     Ok(())
 }

@@ -345,7 +345,8 @@ fn only_regular_files_are_read() {
     let fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let link = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
     let directory = |path: &Path| fs::create_dir(path).unwrap();
-    let kinds: [(&dyn Fn(&Path), &str); 3] =
+    type Make<'m> = &'m dyn Fn(&Path);
+    let kinds: [(Make<'_>, &str); 3] =
         [(&fifo, "it is a FIFO"), (&link, "it is a symbolic link"), (&directory, "it is a directory")];
     for (make, found) in kinds {
         for name in ["lock", "state.jsonl", "state.jsonl.previous", "journal-2.jsonl", "sessions.jsonl"] {

@@ -38,8 +38,10 @@ pub struct Handle {
     generation: Arc<AtomicU64>,
 }
 
+type Answer = Result<ApplyResponse, ApplyError>;
+
 enum Command {
-    Apply(Box<ApplyRequest>, oneshot::Sender<Result<ApplyResponse, ApplyError>>),
+    Apply(Box<ApplyRequest>, oneshot::Sender<Answer>),
     View(oneshot::Sender<View>),
     Ping(oneshot::Sender<()>),
     Stop,
@@ -97,7 +99,7 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
 /// Changes that wait. All else is answered at once, so that it waits for one change at most.
 #[derive(Default)]
 struct Queue {
-    applies: VecDeque<(Box<ApplyRequest>, oneshot::Sender<Result<ApplyResponse, ApplyError>>)>,
+    applies: VecDeque<(Box<ApplyRequest>, oneshot::Sender<Answer>)>,
     ended: bool,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::connection::Closer;
-use super::table::Table;
+use super::table::{Removed, Table};
 
 /// Limits of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +138,7 @@ impl Admission {
         self.table().turn(connection)
     }
 
-    fn close(&self, removed: Option<(Client, Arc<Closer>)>, reason: &'static str) {
+    fn close(&self, removed: Option<Removed>, reason: &'static str) {
         let Some((client, closer)) = removed else { return };
         closer.close();
         let closed = self.closed.fetch_add(1, Ordering::Relaxed) + 1;

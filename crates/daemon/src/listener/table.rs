@@ -27,6 +27,9 @@ struct Entry {
     turn: Arc<Mutex<()>>,
 }
 
+/// A connection that has been removed: its client, and what closes it.
+pub(super) type Removed = (Client, Arc<Closer>);
+
 /// What is scarce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Resource {
@@ -68,7 +71,7 @@ impl Table {
         limits: &Limits,
         client: Client,
         closer: Arc<Closer>,
-    ) -> (u64, Option<(Client, Arc<Closer>)>) {
+    ) -> (u64, Option<Removed>) {
         let own = self.entries.values().filter(|entry| entry.client == client).count();
         let victim = if own >= limits.connections_per_client.max(1) {
             self.first(|entry| entry.client == client)
@@ -105,7 +108,7 @@ impl Table {
 
     /// Adds a call. Where there are too many, the client with the most loses the connection with the oldest call;
     /// `None` where the client itself has too many, or is that one and has no other connection.
-    pub(super) fn begin(&mut self, limits: &Limits, id: u64) -> Option<(u64, Option<(Client, Arc<Closer>)>)> {
+    pub(super) fn begin(&mut self, limits: &Limits, id: u64) -> Option<(u64, Option<Removed>)> {
         let client = self.entries.get(&id)?.client;
         let own = self.entries.values().filter(|entry| entry.client == client);
         if own.map(|entry| entry.calls.len()).sum::<usize>() >= limits.calls_per_client {
