@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     int udp = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     if (udp < 0 || bind(udp, (struct sockaddr *)&address, sizeof address) < 0) die("UDP port %ld", port);
-    ready(hang_waiters(udp, EPOLLIN, argument(argc, argv, 2, 1000), argument(argc, argv, 3, 90000)));
+    ready(hang_waiters(udp, EPOLLIN, argument(argc, argv, 2, 1000), 1, argument(argc, argv, 3, 90000)));
     char buffer[2048];
     /* A full receive buffer would end the wakeups. */
     while (!stopping) {

@@ -1,9 +1,9 @@
 /* Waiters on a file: whoever wakes the file walks them all, in its own time.
  *
- * `descriptors` duplicates of the file are watched by one epoll set, which is itself polled `polls` times, for an event
- * (POLLPRI) that an epoll set never reports. So a single wakeup of the file calls descriptors × polls functions, and no
- * process ever runs for it. The kernel limits nested epoll sets (fs/eventpoll.c, path_limits), but neither duplicates
- * of a descriptor nor poll(2). */
+ * `descriptors` duplicates of the file are watched by each of `sets` epoll sets. Each set is itself polled `polls` times,
+ * for an event (POLLPRI) that an epoll set never reports. So a single wakeup of the file calls descriptors × sets ×
+ * (1 + polls) functions, and no process ever runs for it. The kernel limits nested epoll sets (fs/eventpoll.c,
+ * path_limits), but neither duplicates of a descriptor nor poll(2). */
 #ifndef WAITERS_H
 #define WAITERS_H
 
@@ -30,18 +30,8 @@ static void *poll_forever(void *argument) {
     return NULL;
 }
 
-/* Watches `file` for `events` as described above. Returns the number of duplicates that could be made. */
-__attribute__((unused)) static long hang_waiters(int file, uint32_t events, long descriptors, long polls) {
-    long limit = raise_descriptor_limit();
-    int set = epoll_create1(0);
-    if (set < 0) die("epoll_create1");
-    long made = 0;
-    for (; made < descriptors; made++) {
-        int copy = made ? dup(file) : file;
-        struct epoll_event event = {.events = events};
-        if (copy < 0 || epoll_ctl(set, EPOLL_CTL_ADD, copy, &event) < 0) break;
-    }
-    if (!made) die("epoll_ctl");
+/* Polls `set` that many times, in threads that never return. */
+static void poll_set(int set, long polls, long limit) {
     for (long left = polls; left > 0;) {
         struct poller *poller = malloc(sizeof *poller);
         if (!poller) die("malloc");
@@ -54,8 +44,26 @@ __attribute__((unused)) static long hang_waiters(int file, uint32_t events, long
         errno = pthread_create(&thread, &small, poll_forever, poller);
         if (errno) die("pthread_create");
     }
+}
+
+/* Watches `file` for `events` as described above. Returns the number of watches. */
+__attribute__((unused)) static long hang_waiters(int file, uint32_t events, long descriptors, long sets, long polls) {
+    long limit = raise_descriptor_limit(), watches = 0;
+    int set[sets];
+    for (long i = 0; i < sets; i++) {
+        set[i] = epoll_create1(0);
+        if (set[i] < 0) die("epoll_create1");
+    }
+    for (long made = 0; made < descriptors; made++) {
+        int copy = made ? dup(file) : file;
+        struct epoll_event event = {.events = events};
+        if (copy < 0) break;
+        for (long i = 0; i < sets; i++) watches += epoll_ctl(set[i], EPOLL_CTL_ADD, copy, &event) == 0;
+    }
+    if (!watches) die("epoll_ctl");
+    for (long i = 0; i < sets; i++) poll_set(set[i], polls, limit);
     if (polls) sleep_ns(300000000); /* until the threads are in poll */
-    return made;
+    return watches;
 }
 
 #endif

@@ -13,7 +13,8 @@ from .laboratory import Laboratory
 class AttackWorld:
     """Pods a and b (pinging), memifs m12 and m13 (50 kpps), the attacker's pod "bad" and its correspondent "friend"."""
 
-    bad_address, friend_address = "10.66.0.2", "10.67.0.2"
+    bad_address, friend_address, evil_address = "10.66.0.2", "10.67.0.2", "10.68.0.2"
+    evil_socket = "@evil"
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -26,11 +27,16 @@ class AttackWorld:
         self.daemon.apply(
             lab.tap("a", self.a, "10.1.0") + lab.tap("b", self.b, "10.2.0") + lab.memif("m12", 12) + lab.memif("m13", 13)
             + lab.tap("bad", self.bad, "10.66.0") + lab.tap("friend", self.friend, "10.67.0")
+            + lab.memif("evil", 68, memif=f', netns = "{self.bad.name}"').replace(f"{lab.directory}/evil", self.evil_socket)
         )  # fmt: skip
         for pod, address in ((self.a, "10.2.0.2"), (self.friend, self.bad_address), (self.bad, self.friend_address)):
             pod.must_ping(address)
         step_aside(self.daemon)
         return self
+
+    def router_mac(self, interface):
+        """Ethernet address of Quiver's end of an interface."""
+        return self.daemon.interface(interface)["mac"]
 
     def longest_round_ms(self):
         """The longest round of a worker since counters were cleared."""

@@ -67,7 +67,8 @@ class MemifCanary:
         """Waits for the end and returns sent, lost and never sent for want of room in the ring."""
         self.process.wait(120)
         try:
-            result = json.loads(self.process.output())
+            # An error message may follow the report.
+            result, _ = json.JSONDecoder().raw_decode(self.process.output().strip())
         except ValueError:
             return {"memif_error": self.process.output().strip()[-300:]}
         missed, overslept = result.get("missed") or 0, result.get("overslept") or 0
@@ -95,7 +96,7 @@ class ApiCanary:
 
     def _ask(self):
         while not self.over.wait(self.interval):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, StopIteration):  # it has ended
                 self.resident.append(resident(self.daemon.process.pid))
             before = time.monotonic()
             done = run(*REALTIME, tool("quiver"), "--socket", self.daemon.socket, "get", check=False)
