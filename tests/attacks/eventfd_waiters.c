@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         uint64_t one = 1;
         if (reads && write(event, &one, sizeof one) < 0 && errno != EAGAIN) die("write");
         sleep_ns(reads ? 1000000000 / rate : 1000000);
-        taken += memif_drain(&memif);
+        taken += memif_drain(&memif, *word(&memif, FROM_SERVER, TAIL));
     }
     fprintf(stderr, "%ld frames received\n", taken);
     _exit(0);

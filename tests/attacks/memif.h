@@ -134,9 +134,8 @@ __attribute__((unused)) static void memif_post(struct memif *memif) {
     *word(memif, FROM_SERVER, HEAD) = SLOTS - 1;
 }
 
-/* Takes all received frames: gives their buffers back. Returns how many there were. */
-__attribute__((unused)) static int memif_drain(struct memif *memif) {
-    uint16_t tail = *word(memif, FROM_SERVER, TAIL);
+/* Gives the buffers of received frames back, up to `tail` of the ring. Returns how many there were. */
+__attribute__((unused)) static int memif_drain(struct memif *memif, uint16_t tail) {
     uint16_t before = *word(memif, FROM_SERVER, HEAD);
     uint16_t after = (uint16_t)(tail + SLOTS - 1);
     for (uint16_t head = before; head != after; head++) {
@@ -147,6 +146,21 @@ __attribute__((unused)) static int memif_drain(struct memif *memif) {
     __sync_synchronize();
     *word(memif, FROM_SERVER, HEAD) = after;
     return (uint16_t)(after - before);
+}
+
+/* Sends a frame of up to a buffer, if there is room, and wakes the server if it sleeps. */
+__attribute__((unused)) static void memif_transmit(struct memif *memif, const uint8_t *bytes, size_t count) {
+    uint16_t head = *word(memif, TO_SERVER, HEAD), tail = *word(memif, TO_SERVER, TAIL);
+    if ((uint16_t)(head - tail) >= SLOTS) return;
+    struct descriptor full = {.length = (uint32_t)count, .offset = (uint32_t)(BUFFERS + head % SLOTS * BUFFER)};
+    memcpy(memif->memory + full.offset, bytes, count < BUFFER ? count : BUFFER);
+    memcpy(memif->memory + 128 + head % SLOTS * 16, &full, sizeof full);
+    __sync_synchronize();
+    *word(memif, TO_SERVER, HEAD) = (uint16_t)(head + 1);
+    __sync_synchronize();
+    uint64_t one = 1;
+    if (!(*word(memif, TO_SERVER, FLAGS) & 1) && write(memif->events[TO_SERVER], &one, sizeof one) < 0 && errno != EAGAIN)
+        die("write");
 }
 
 #endif

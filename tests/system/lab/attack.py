@@ -1,6 +1,6 @@
 """Runs one attack by hand and prints what the canaries show, as a line of JSON.
 
-    cd tests/system && python3 -m lab.attack B --intensity 1000 --seconds 10 --binaries /path/to/binaries
+cd tests/system && python3 -m lab.attack B --intensity 1000 --seconds 10 --binaries /path/to/binaries
 """
 
 import argparse

@@ -33,18 +33,21 @@ def unprivileged(*capabilities):
 @contextlib.contextmanager
 def attacking(pod, name, *arguments, capabilities=()):
     """An attack program in a pod, set up; yields the process. It ends with this."""
-    words = ("ip", "netns", "exec", pod.name, *unprivileged(*capabilities), program(name), *arguments)
-    with Process(*words) as process:
-        eventually(
-            lambda: "ready" in process.output() or not process.alive(), lambda: f"{name} is ready\n{process.output()}", timeout=120
-        )
-        assert process.alive(), f"{name} ended: {process.output()}"
+    with Process("ip", "netns", "exec", pod.name, *unprivileged(*capabilities), program(name), *arguments) as process:
+        until_ready(process, name)
         try:
             yield process
         finally:
             process.signal(signal.SIGTERM)
             # Thousands of packet sockets take their time to close.
             process.wait()
+
+
+def until_ready(process, name):
+    """Waits until a program of tests/attacks is set up."""
+    ready = lambda: "ready" in process.output() or not process.alive()
+    eventually(ready, lambda: f"{name} is ready\n{process.output()}", timeout=120)
+    assert process.alive(), f"{name} ended: {process.output()}"
 
 
 def allowed(process):

@@ -5,7 +5,7 @@ import os
 import tempfile
 import time
 
-from .canary import ApiCanary, MemifCanary, PingCanary
+from .canary import ApiCanary, memif_canary, ping_canary
 from .daemon import Daemon
 from .laboratory import Laboratory
 
@@ -27,16 +27,26 @@ class AttackWorld:
         self.daemon.apply(
             lab.tap("a", self.a, "10.1.0") + lab.tap("b", self.b, "10.2.0") + lab.memif("m12", 12) + lab.memif("m13", 13)
             + lab.tap("bad", self.bad, "10.66.0") + lab.tap("friend", self.friend, "10.67.0")
-            + lab.memif("evil", 68, memif=f', netns = "{self.bad.name}"').replace(f"{lab.directory}/evil", self.evil_socket)
+            + self.evil()
         )  # fmt: skip
         for pod, address in ((self.a, "10.2.0.2"), (self.friend, self.bad_address), (self.bad, self.friend_address)):
             pod.must_ping(address)
         step_aside(self.daemon)
         return self
 
+    def evil(self):
+        """The attacker's memif, which everybody in its pod can connect to."""
+        text = self.lab.memif("evil", 68, memif=f', netns = "{self.bad.name}"')
+        return text.replace(f"{self.lab.directory}/evil", self.evil_socket)
+
     def router_mac(self, interface):
         """Ethernet address of Quiver's end of an interface."""
         return self.daemon.interface(interface)["mac"]
+
+    @staticmethod
+    def gateway(address):
+        """Quiver's address in the network of a pod."""
+        return address.rsplit(".", 1)[0] + ".1"
 
     def longest_round_ms(self):
         """The longest round of a worker since counters were cleared."""
@@ -46,7 +56,7 @@ class AttackWorld:
     def measure(self, attack, seconds):
         """Runs an attack (a context manager) beside the canaries; returns what they show."""
         with contextlib.ExitStack() as stack:
-            canaries = [PingCanary(self.a, "10.2.0.2"), MemifCanary(self.lab, "m12", "m13", 12, 13, seconds + 3), ApiCanary(self.daemon)]
+            canaries = [ping_canary(self.a, "10.2.0.2"), memif_canary(self.lab, "m12", "m13", 12, 13), ApiCanary(self.daemon)]
             for canary in canaries:
                 stack.callback(canary.close)
             self.daemon.cli("clear", "counters")

@@ -2,86 +2,58 @@
 
 import contextlib
 import json
-import re
+import math
 import signal
 import threading
 import time
 
-from .process import Process, eventually, run, tool
+from .attack_programs import program, until_ready
+from .laboratory import peer_mac, quiver_mac
+from .process import Process, run, tool
 
 # Canaries run before everything else of their core: what they miss is not for want of a processor.
 REALTIME = ("chrt", "--fifo", "50")
-PING_INTERVAL = 0.01
+# Before everything else but the other canaries.
+CLIENT = ("chrt", "--fifo", "40")
+PING_PPS = 100
 MEMIF_PPS = 50_000
-# Seconds that a packet of the memif canary may be late: those that are later count as lost.
-MAX_LATE = 0.02
 
 
-class PingCanary:
-    """A pod that pings another, 100 times a second."""
+class Canary:
+    """A program of tests/attacks that reports latencies and losses as JSON when it is stopped."""
 
-    def __init__(self, pod, address):
-        self.process = Process("ip", "netns", "exec", pod.name, *REALTIME, "ping", "-n", "-D", "-i", PING_INTERVAL, address)
-        eventually(lambda: self._answers(), lambda: f"{address} answers\n{self.process.output()}")
-
-    def _answers(self):
-        """(time of the answer, sequence number, round trip in ms) of each answer."""
-        found = re.findall(r"^\[([\d.]+)\] .*icmp_seq=(\d+) .*time=([\d.]+) ms", self.process.output(), re.M)
-        return [(float(when), int(number), float(trip)) for when, number, trip in found]
+    def __init__(self, name, kind, *arguments, inside=()):
+        self.name = name
+        self.process = Process(*inside, *REALTIME, program(kind), *arguments)
+        until_ready(self.process, kind)
 
     def finish(self):
-        """Stops and returns sent, lost, p50, p99.9, greatest round trip and longest gap between answers, in ms."""
-        self.process.signal(signal.SIGINT)
+        """Stops it and returns its figures. Late answers still count for a second."""
+        self.process.signal(signal.SIGTERM)
         self.process.wait()
-        answers = self._answers()
-        numbers = re.search(r"(\d+) packets transmitted", self.process.output())
-        sent = int(numbers[1])
-        trips = sorted(trip for _, _, trip in answers)
-        times = sorted(when for when, _, _ in answers)
-        gaps = [1000 * (after - before) for before, after in zip(times, times[1:], strict=False)]
-        return {
-            "ping_sent": sent,
-            "ping_lost": sent - len({number for _, number, _ in answers}),
-            "ping_p50_ms": percentile(trips, 50),
-            "ping_p99_9_ms": percentile(trips, 99.9),
-            "ping_max_ms": trips[-1],
-            "ping_gap_ms": round(max(gaps), 1),
-        }
-
-    def close(self):
-        """Ends it, if it still runs."""
-        self.process.__exit__()
-
-
-class MemifCanary:
-    """50 000 packets a second from one memif to another (quiver-tgen)."""
-
-    def __init__(self, lab, tx, rx, tx_number, rx_number, seconds):
-        self.daemon, self.rx = lab.daemon, rx
-        self.process = lab.generator(
-            tx, rx, tx_number, rx_number, "--rate", MEMIF_PPS, "--seconds", seconds, "--max-late", MAX_LATE, "--ring-size", 1024
-        )
-        eventually(lambda: lab.daemon.counter(rx, "tx_packets") > 100, lambda: f"packets flow\n{self.process.output()}")
-
-    def finish(self):
-        """Waits for the end and returns sent, lost and never sent for want of room in the ring."""
-        self.process.wait(120)
         try:
-            # An error message may follow the report.
-            result, _ = json.JSONDecoder().raw_decode(self.process.output().strip())
+            figures = json.loads(self.process.output().splitlines()[-1])
         except ValueError:
-            return {"memif_error": self.process.output().strip()[-300:]}
-        missed, overslept = result.get("missed") or 0, result.get("overslept") or 0
-        return {
-            "memif_intended": result.get("intended"),
-            "memif_lost": result["lost"],
-            "memif_missed": max(missed - overslept, 0),
-            "memif_tgen_stall_ms": round(result["longest_stall_ns"] / 1e6, 1),
-        }
+            return {f"{self.name}_error": self.process.output()[-300:]}
+        figures["lost"] = figures["sent"] - figures.pop("received")
+        return {f"{self.name}_{key}": value for key, value in figures.items() if key != "unsent" or self.name == "memif"}
 
     def close(self):
         """Ends it, if it still runs."""
         self.process.__exit__()
+
+
+def ping_canary(pod, address, name="ping", count=1):
+    """A pod that pings `count` addresses from the first in turn, 100 times a second."""
+    return Canary(name, "canary_ping", address, PING_PPS, count, inside=("ip", "netns", "exec", pod.name))
+
+
+def memif_canary(lab, tx, rx, tx_number, rx_number):
+    """50 000 frames a second from one memif to another. What finds no room in the ring within 20 ms is `unsent`."""
+    return Canary(
+        "memif", "canary_memif", f"{lab.directory}/{tx}", f"{lab.directory}/{rx}", f"10.{tx_number}.0.2", f"10.{rx_number}.0.2",
+        peer_mac(tx_number), quiver_mac(tx_number), MEMIF_PPS,
+    )  # fmt: skip
 
 
 class ApiCanary:
@@ -99,7 +71,7 @@ class ApiCanary:
             with contextlib.suppress(OSError, StopIteration):  # it has ended
                 self.resident.append(resident(self.daemon.process.pid))
             before = time.monotonic()
-            done = run(*REALTIME, tool("quiver"), "--socket", self.daemon.socket, "get", check=False)
+            done = run(*CLIENT, tool("quiver"), "--socket", self.daemon.socket, "get", check=False)
             if done.returncode == 0:
                 self.times.append(1000 * (time.monotonic() - before))
             else:
@@ -135,4 +107,4 @@ def percentile(values, percent):
     """A percentile of sorted values, None of none: the least value that so many are not above."""
     if not values:
         return None
-    return round(values[min(len(values) - 1, max(0, -(-len(values) * percent // 100) - 1).__int__())], 3)
+    return round(values[max(0, math.ceil(len(values) * percent / 100) - 1)], 3)
