@@ -19,12 +19,15 @@ def sending(world, address, *rate_and_count):
 @contextlib.contextmanager
 def eventfd_waiters(world, intensity=1000, where="tx", sets=1, polls=90_000, rate=2):
     """A: a memif peer hangs waiters on the eventfds of its rings (`where` tx or rx) or on its control socket (control)."""
-    with attacking(world.bad, "eventfd_waiters", world.evil_socket, where, intensity, sets, polls, rate) as process, sending(world, world.evil_address, rate):
+    with (
+        attacking(world.bad, "eventfd_waiters", world.evil_socket, where, intensity, sets, polls, rate) as process,
+        sending(world, world.evil_address, rate),
+    ):
         yield {"allowed": allowed(process)}
 
 
 @contextlib.contextmanager
-def packet_filters(world, intensity=200, rate=500, filter="divide"):
+def packet_filters(world, intensity=200, rate=1000, filter="divide"):
     """B: packet sockets with long filters on the pod's device, to which another pod sends."""
     sockets = attacking(world.bad, "packet_filters", "eth0", intensity, filter, capabilities=["net_raw"])
     with sockets as process, sending(world, world.bad_address, rate):
