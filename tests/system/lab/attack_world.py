@@ -5,7 +5,7 @@ import os
 import tempfile
 import time
 
-from .canary import ApiCanary, memif_canary, ping_canary
+from .canary import MEMIF_PPS, ApiCanary, memif_canary, ping_canary
 from .daemon import Daemon
 from .laboratory import Laboratory
 
@@ -53,10 +53,11 @@ class AttackWorld:
         workers = self.daemon.show("runtime")["workers"]
         return max(worker.get("longest_round_microseconds", 0) for worker in workers) / 1000
 
-    def measure(self, attack, seconds):
+    def measure(self, attack, seconds, memif_pps=MEMIF_PPS):
         """Runs an attack (a context manager) beside the canaries; returns what they show."""
         with contextlib.ExitStack() as stack:
-            canaries = [ping_canary(self.a, "10.2.0.2"), memif_canary(self.lab, "m12", "m13", 12, 13), ApiCanary(self.daemon)]
+            memif = memif_canary(self.lab, "m12", "m13", 12, 13, memif_pps)
+            canaries = [ping_canary(self.a, "10.2.0.2"), memif, ApiCanary(self.daemon)]
             for canary in canaries:
                 stack.callback(canary.close)
             self.daemon.cli("clear", "counters")

@@ -1,0 +1,47 @@
+"""A pod that makes its own receive path in the kernel slow loses its own packets. Nobody else loses any, and no worker waits for it."""
+
+import pytest
+from lab.attack_world import attack_world
+from lab.attackers import packet_filters, socket_waiters
+
+SECONDS = 5
+# The ring of the canary holds 200 ms at this rate: less than each round takes without isolation, and more than a worker waits for
+# its core where other tests run beside.
+MEMIF_PPS = 5_000
+# Not how fast a round is, but that none contains the pod's receive path, of which a single vector takes seconds in these tests.
+# Also where other processes have the worker's core now and then.
+LONGEST_ROUND_MS = 500
+
+
+@pytest.fixture
+def world():
+    with attack_world() as world:
+        yield world
+        assert "panicked" not in world.daemon.log()
+        assert "has stood still" not in world.daemon.log(), world.daemon.log()
+
+
+def isolated(world, attack):
+    """The attack hurts nobody but the pod that it comes from."""
+    figures = world.measure(attack, SECONDS, MEMIF_PPS)
+    assert figures["alive"], world.daemon.log()
+    assert figures["ping_lost"] == figures["memif_lost"] == figures["memif_unsent"] == 0, figures
+    assert figures["get_failed"] == 0 and figures["get_max_ms"] is not None, figures
+    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, figures
+    # What its kernel takes too slowly is dropped at its own port, and counted there.
+    assert int(world.daemon.counter("bad", "tx_drops")) > 0, world.daemon.interface("bad")
+    for bystander in ("a", "b", "friend"):
+        assert int(world.daemon.counter(bystander, "tx_drops")) == 0, world.daemon.interface(bystander)
+    # It gets packets again when it takes them again.
+    world.friend.must_ping(world.bad_address)
+
+
+@pytest.mark.parametrize("filter", ["divide", "dissect"])
+def test_filters_of_packet_sockets(world, filter):
+    """B: each frame runs 200 filters of 4 096 instructions; far more frames come than the pod can take."""
+    isolated(world, packet_filters(world, intensity=200, rate=5_000, filter=filter))
+
+
+def test_waiters_of_a_socket(world):
+    """C: each datagram wakes 200 × 20 000 waiters of a UDP socket, without any privilege."""
+    isolated(world, socket_waiters(world, intensity=200, polls=20_000, rate=5_000, count=-1))
