@@ -22,7 +22,7 @@ from quiver_bench.results.store import Store
 from quiver_bench.stats import mean_and_deviation
 
 #: Suites of these methods get better as their figure falls; latency does, too.
-LOWER_IS_BETTER = frozenset({"reconf", "idle", "change", "flood"})
+LOWER_IS_BETTER = frozenset({"reconf", "idle", "change", "flood", "hostile"})
 
 #: By how much figures are divided, by their units, and what they are then.
 SCALES = {

@@ -23,6 +23,7 @@ from quiver_bench.generators import (
     Conversing,
     Flooding,
     Generator,
+    Hostile,
     Internal,
     Iperf3,
     Load,
@@ -182,7 +183,8 @@ class DeviceStand(Stand):
     def offer(self, load: Load) -> Trial:
         """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end, or lets nothing through."""
         try:
-            return forwarding(self._offer(load))
+            # Beside an attack a device may let nothing through: that is its figure.
+            return self._offer(load) if load.attacked else forwarding(self._offer(load))
         except TrialVoid as void:
             self.device.check_alive()  # where it died, that is the reason
             raise type(void)(str(void), void.log + "\n" + self.device.log()) from void
@@ -297,6 +299,8 @@ def generator_for(setup: Setup) -> Generator:
         return Internal(setup.binaries)
     if setup.suite.case.generator == "flood":
         return Flooding(setup.binaries, setup.suite.case.hosts)
+    if setup.suite.case.generator == "hostile":
+        return Hostile(setup.suite)
     if setup.suite.case.generator == "one-end":
         return OneEnd(setup.binaries, setup.suite.case.forwarding)
     if setup.suite.case.path:
@@ -320,7 +324,7 @@ def standing(
 def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
     """What the generator does with the floor, or with a wire where ports are the kernel's. None where neither can stand in."""
     kind = Wire if setup.suite.port == "tap" else Floor
-    if setup.suite.method in ("idle", "change", "flood"):
+    if setup.suite.method in ("idle", "change", "flood", "hostile"):
         return None  # it sends far less than it could, or what it can't send is no figure
     # They can't be reconfigured, and have no sessions: they needn't.
     other = {"reconf": "ndrpdr", "create": "mrr"}.get(setup.suite.method, setup.suite.method)

@@ -123,6 +123,8 @@ def test_quiver_takes_the_configuration_of_every_suite(programs):
             try:
                 if made.taps:
                     made.taps.make_namespaces()
+                if made.hostile_pods:
+                    made.hostile_pods.make_namespaces()
                 if made.silent:
                     made.silent.make_namespace()
                 file = made.dir / "dry.toml"

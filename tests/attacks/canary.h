@@ -11,7 +11,7 @@ enum { FINE = 100000, COARSE = 100000 };
 
 struct latencies {
     uint64_t fine[FINE], coarse[COARSE], count;
-    double max, last, gap;
+    double min, max, sum, last, gap;
 };
 
 /* Adds a latency of an answer that came at time `at`, both in seconds. */
@@ -21,6 +21,8 @@ __attribute__((unused)) static void latency_add(struct latencies *all, double at
     else all->coarse[us / 1000 < COARSE ? (int)(us / 1000) : COARSE - 1]++;
     all->count++;
     if (latency > all->max) all->max = latency;
+    if (all->count == 1 || latency < all->min) all->min = latency;
+    all->sum += latency;
     if (all->last > 0 && at - all->last > all->gap) all->gap = at - all->last;
     all->last = at;
 }
@@ -40,10 +42,10 @@ __attribute__((unused)) static double latency_at(const struct latencies *all, do
 }
 
 __attribute__((unused)) static void report(const struct latencies *all, uint64_t sent, uint64_t unsent, double late) {
-    printf("{\"sent\": %llu, \"received\": %llu, \"unsent\": %llu, \"p50_ms\": %.3f, \"p99_9_ms\": %.3f, \"max_ms\": %.3f, "
-           "\"gap_ms\": %.3f, \"own_late_ms\": %.3f}\n",
+    printf("{\"sent\": %llu, \"received\": %llu, \"unsent\": %llu, \"p50_ms\": %.3f, \"p99_9_ms\": %.3f, \"min_ms\": %.3f, "
+           "\"mean_ms\": %.3f, \"max_ms\": %.3f, \"gap_ms\": %.3f, \"own_late_ms\": %.3f}\n",
            (unsigned long long)sent, (unsigned long long)all->count, (unsigned long long)unsent, latency_at(all, 50),
-           latency_at(all, 99.9), all->max * 1e3, all->gap * 1e3, late * 1e3);
+           latency_at(all, 99.9), all->min * 1e3, all->count ? all->sum / (double)all->count * 1e3 : 0, all->max * 1e3, all->gap * 1e3, late * 1e3);
     fflush(stdout);
 }
 

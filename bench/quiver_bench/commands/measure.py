@@ -26,7 +26,7 @@ from quiver_bench.devices.base import Vitals
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError, NotKept, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
-from quiver_bench.methods import change, flood, idle, mrr, ndrpdr, reconf, soak
+from quiver_bench.methods import change, flood, hostile, idle, mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
@@ -240,6 +240,8 @@ def _by_method(
         return [change.measure(stand, tell, options.trials, options.seconds, kept)]
     if suite.method == "flood":
         return [flood.measure(stand, tell, options.trials, options.seconds, kept)]
+    if suite.method == "hostile":
+        return [hostile.measure(stand, tell, hostile.SECONDS * options.seconds, kept)]
     if suite.method == "idle":
         return [idle.measure(stand, tell, idle.SECONDS * options.seconds, kept)]
     return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, _search(suite, options), kept)]
@@ -264,6 +266,8 @@ def effort(suite: Suite, options: argparse.Namespace) -> str:
         return f"{options.trials} × {options.seconds:g} s"
     if suite.method == "soak":
         return f"{options.soak_seconds:g} s"
+    if suite.method == "hostile":
+        return f"{hostile.SECONDS * options.seconds:g} s"
     if suite.method == "idle":
         return f"{idle.SECONDS * options.seconds:g} s"
     search = _search(suite, options)
@@ -327,6 +331,8 @@ def figure_in_words(result: dict[str, Any]) -> str:
         case "flood":
             lost, sent = (result["loss"][of]["value"] for of in ("packet", "sent"))
             return f"{lost} of {sent} packets lost beside {series_in_words(result['flood_rate'], 1e6, 3)} Mpps"
+        case "hostile":
+            return f"{hostile.in_words(result)}; without the attack {hostile.in_words(result['calm'])}"
         case "idle":
             share, woken = (result["idle"][of]["value"] for of in ("share", "woken"))
             return f"{share:.2%} of a core; first packet {woken:+.1f} us against polling"

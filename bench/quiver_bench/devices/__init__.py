@@ -5,6 +5,7 @@
 * :mod:`~quiver_bench.devices.containers`: what packets pass through besides.
 * :mod:`~quiver_bench.devices.dpdk`: testpmd and l3fwd.
 * :mod:`~quiver_bench.devices.kernel`: Linux' own bridge and forwarding.
+* :mod:`~quiver_bench.devices.hostile`: pods that take part in an attack.
 * :mod:`~quiver_bench.devices.vpp`: FD.io VPP.
 * :mod:`~quiver_bench.devices.floor`: the bare copy.
 * :mod:`~quiver_bench.devices.application`: programs written with a memif library.

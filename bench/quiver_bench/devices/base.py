@@ -84,6 +84,8 @@ class Device(ABC):
     chains = False
     #: Whether it can have a third port, by which a flood comes in.
     floods = False
+    #: Kinds of port by which others can attack it.
+    hostile: frozenset[str] = frozenset()
     #: Whether its sessions' tenant can be changed.
     changes = False
     #: Whether it can have a DMA engine copy bodies.
@@ -124,6 +126,8 @@ class Device(ABC):
             raise Unsupported(
                 f"{cls.name} has no third port that a flood could come in by, which {suite.name} is about"
             )
+        if case.attack and suite.port not in cls.hostile:
+            raise Unsupported(f"{cls.name} has no ports for pods that attack, which {suite.name} is about")
         if case.dma and not cls.dma:
             raise Unsupported(f"{cls.name} has no copy engine, which {suite.name} is about")
         if case.containers and not cls.chains:

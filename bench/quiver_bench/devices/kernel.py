@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from quiver_bench.devices.base import Setup, call
+from quiver_bench.devices.hostile import HostilePods
 from quiver_bench.devices.taps import Linux
 from quiver_bench.suites import traffic
 
@@ -23,11 +24,13 @@ class Kernel(Linux):
     """The kernel this runs on."""
 
     name = "kernel"
+    hostile = frozenset({"tap"})
     note = "veth pairs; works in the sender's time, on whatever core that is"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.netns = f"qb{os.getpid()}-k"
+        self.hostile_pods = HostilePods(self.suite, self.taps.left) if self.suite.case.attack else None
 
     def up(self) -> None:
         """Makes the namespaces, the wires between them, and a bridge or routes."""
@@ -62,7 +65,12 @@ class Kernel(Linux):
         if not bridged:
             forwarding = "net.ipv6.conf.all.forwarding=1" if self.suite.case.ipv6 else "net.ipv4.ip_forward=1"
             call("ip", "netns", "exec", self.netns, "sysctl", "-qw", forwarding)
+        if self.hostile_pods:
+            self.hostile_pods.make_namespaces()
+            self.hostile_pods.kernel(self.inside, self.netns)
         self.taps.settle()
+        if self.hostile_pods:
+            self.hostile_pods.settle()
 
     def inside(self, *words: object) -> None:
         """``ip`` in the device's namespace."""
@@ -85,5 +93,7 @@ class Kernel(Linux):
 
     def down(self) -> None:
         """Removes the namespaces."""
+        if self.hostile_pods:
+            self.hostile_pods.remove_namespaces()
         subprocess.run(["ip", "netns", "del", self.netns], capture_output=True, check=False)
         super().down()

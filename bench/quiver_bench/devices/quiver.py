@@ -10,8 +10,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from quiver_bench.devices import containers, copying, metrics
+from quiver_bench.devices import containers, copying, hostile, metrics
 from quiver_bench.devices.base import Device, Setup, Vitals, call
+from quiver_bench.devices.hostile import HostilePods
 from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import SilentTaps, TapPair
 from quiver_bench.errors import Missing, Unsupported
@@ -40,6 +41,7 @@ class Quiver(Device):
     ports = frozenset({"memif", "tap", "pg"})
     chains = True
     floods = True
+    hostile = frozenset({"memif", "tap"})
     changes = True
     dma = True
     ours = True
@@ -50,6 +52,7 @@ class Quiver(Device):
         self.tenant = self.suite.case.tenant
         self.revisit_us: float | None = None
         self.taps = TapPair(self.suite) if self.suite.port == "tap" else None
+        self.hostile_pods = HostilePods(self.suite, self.taps.left) if self.taps and self.suite.case.attack else None
         self.silent = SilentTaps(self.suite.case.silent) if self.suite.case.silent else None
         if self.suite.case.containers:
             containers.require()
@@ -66,6 +69,8 @@ class Quiver(Device):
         """Starts it and applies the suite's configuration."""
         if self.taps:
             self.taps.make_namespaces()
+        if self.hostile_pods:
+            self.hostile_pods.make_namespaces()
         if self.silent:
             self.silent.make_namespace()
         workers = ", ".join(map(str, self.setup.cores.workers))
@@ -79,6 +84,8 @@ class Quiver(Device):
         self.apply(self.configuration())
         if self.taps:
             self.taps.settle()
+            if self.hostile_pods:
+                self.hostile_pods.settle()
         elif self.suite.port == "memif":
             self.wait_for("memif socket", (self.dir / "right").exists)
         self.step_aside()
@@ -122,6 +129,8 @@ class Quiver(Device):
         with contextlib.ExitStack() as steps:  # each, whatever becomes of the others
             if self.silent:
                 steps.callback(self.silent.remove_namespace)
+            if self.hostile_pods:
+                steps.callback(self.hostile_pods.remove_namespaces)
             if self.taps:
                 steps.callback(self.taps.remove_namespaces)
             super().down()
@@ -243,6 +252,8 @@ class Quiver(Device):
             parts += self.silent.ports()
         if case.generator == "flood":
             parts.append(self._flood())
+        if case.attack:
+            parts.append(self.hostile_pods.quiver() if self.hostile_pods else hostile.quiver_memifs(self.memif))
         if self.tenant:
             parts.append(self._sessions())
         return "\n".join(parts)
@@ -259,7 +270,7 @@ class Quiver(Device):
         else:
             port = self.taps.port(name) if self.taps else self.memif(name)
         # Workers that make packets themselves may have all cores: between trials, when distances are measured, they sleep.
-        mode = "adaptive" if self.suite.port == "pg" or self.suite.method == "idle" else "polling"
+        mode = "adaptive" if self.suite.port == "pg" or self.suite.method in ("idle", "hostile") else "polling"
         physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "{mode}"\n{jumbo}{port}\n'
         role = {
             "l2xc": f'cross_connect = "{{}}{other}{{}}"\n',

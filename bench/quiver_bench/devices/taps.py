@@ -29,7 +29,7 @@ class TapPair:
         self.suite = suite
         self.bridged = suite.case.forwarding in ("l2xc", "l2bd")
         #: Whether the kernel takes part with addresses of its own.
-        self.addressed = suite.case.generator == "iperf3"
+        self.addressed = suite.case.generator in ("iperf3", "hostile")
         tag = f"qb{os.getpid()}"
         self.left, self.right = f"{tag}-l", f"{tag}-r"
 

@@ -8,7 +8,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import ClassVar
 
-from quiver_bench.devices import vpp_sessions
+from quiver_bench.devices import hostile, vpp_sessions
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing
 from quiver_bench.machine import core_list, huge_pages_free
@@ -29,6 +29,7 @@ class Vpp(Device):
     name = "vpp"
     dut_type = "vpp"
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6", "ip4session"})
+    hostile = frozenset({"memif"})
     note = "server of both memifs, so that it copies twice; as it was built by whoever gives it"
     _versions: ClassVar[dict[Path, str]] = {}
 
@@ -160,6 +161,8 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
         else:
             in_turn = zip(behind, cycle(routers), strict=False)
             lines += [f"ip route add {prefix} via {router} {leg}" for prefix, router in in_turn]
+    if case.attack:
+        lines += hostile.vpp_memifs(directory)
     return [*lines, *vpp_sessions.commands(suite, *legs, traffic.sides(case.ipv6)[1].peer)]
 
 

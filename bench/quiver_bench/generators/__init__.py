@@ -5,6 +5,7 @@
 * :mod:`~quiver_bench.generators.one_end`: quiver-tgen as the other side of an application.
 * :mod:`~quiver_bench.generators.conversations`: its connections, with and without state.
 * :mod:`~quiver_bench.generators.flood`: SYNs beside established connections.
+* :mod:`~quiver_bench.generators.hostile`: a canary beside an attack.
 * :mod:`~quiver_bench.generators.internal`: packets that the device itself makes.
 * :mod:`~quiver_bench.generators.pods`: quiver-tgen's packets between pods' memifs.
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
@@ -13,6 +14,7 @@
 from quiver_bench.generators.base import Endpoint, Generator, Latency, Load, TrialOutput
 from quiver_bench.generators.conversations import Conversing
 from quiver_bench.generators.flood import Flooding
+from quiver_bench.generators.hostile import Hostile
 from quiver_bench.generators.internal import Internal
 from quiver_bench.generators.iperf3 import Iperf3
 from quiver_bench.generators.one_end import OneEnd
@@ -25,6 +27,7 @@ __all__ = [
     "Endpoint",
     "Flooding",
     "Generator",
+    "Hostile",
     "Internal",
     "Iperf3",
     "Latency",

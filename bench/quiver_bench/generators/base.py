@@ -38,6 +38,8 @@ class Load:
     latency_pps: float | None = None
     #: Seconds behind its time after which a packet is never sent, but missed. None: all are sent, however late.
     max_late: float | None = None
+    #: Beside the attack that the suite is about.
+    attacked: bool = False
     #: Packets in each direction after which it stops, however long that takes up to :attr:`seconds`.
     count: int | None = None
 

@@ -181,10 +181,20 @@ def _figure(row: dict[str, Any]) -> str:
         case "flood":
             lost, sent = (round(row[f"result_loss_{of}_value"]) for of in ("packet", "sent"))
             return f"{lost} of {sent} packets lost beside {mega('result_flood_rate_avg')} Mpps"
+        case "hostile":
+            return f"{_canary(row, 'result')}; without the attack {_canary(row, 'result_calm')}"
         case "idle":
             woken = row["result_idle_woken_value"]
             return f"{row['result_idle_share_value']:.2%} of a core; first packet {woken:+.1f} µs against polling"
     return "–"
+
+
+def _canary(row: dict[str, Any], of: str) -> str:
+    """Latency and loss of a canary."""
+    times = {percentile: row[f"{of}_latency_percentiles_{percentile.replace('.', '_')}"] for percentile in latency.TOLD}
+    told = latency.in_words({percentile: time for percentile, time in times.items() if time is not None})
+    lost, sent = (round(row[f"{of}_loss_{what}_value"]) for what in ("packet", "sent"))
+    return f"{told or 'nothing came'}, {lost} of {sent} lost"
 
 
 def _effort(row: dict[str, Any]) -> str:

@@ -9,7 +9,8 @@ from quiver_bench import latency
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
-#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf``, ``idle``, ``change`` and ``flood`` only.
+#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf``, ``idle``, ``change``, ``flood``
+#: and ``hostile`` only.
 FIGURE = """
 CASE test_type
     WHEN 'mrr' THEN coalesce(result_receive_rate_rate_avg, result_receive_rate_bandwidth_avg)
@@ -19,6 +20,7 @@ CASE test_type
     WHEN 'idle' THEN result_idle_share_value
     WHEN 'change' THEN result_revisit_avg
     WHEN 'flood' THEN result_loss_packet_value
+    WHEN 'hostile' THEN result_latency_percentiles_99_9
     WHEN 'compare' THEN result_ratio_median
 END
 """
@@ -29,6 +31,7 @@ CASE
     WHEN test_type IN ('reconf', 'change') THEN 's'
     WHEN test_type = 'idle' THEN 'core'
     WHEN test_type = 'flood' THEN 'packets'
+    WHEN test_type = 'hostile' THEN 'us'
     WHEN test_type = 'mrr' AND result_receive_rate_rate_avg IS NULL THEN 'bps'
     ELSE coalesce(result_receive_rate_rate_unit, 'pps')
 END

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from quiver_bench.errors import BadInput
-from quiver_bench.suites import pods, sessions, tables
+from quiver_bench.suites import hostile, pods, sessions, tables
 from quiver_bench.suites.model import METHODS, Case, Suite, take_apart
 
 _ALL = ("mrr", "ndrpdr", "soak")
@@ -193,6 +193,7 @@ CASES: tuple[Case, ...] = (
     Case("ethip4-ip4base-100silent", "idle", "ip4", silent=100, most_cores=1, methods=("idle", "mrr"), frames=("64b",)),
     *_super_frames(),
     *pods.cases(),
+    *hostile.cases(),
 )
 
 

@@ -27,6 +27,7 @@ METHODS = {
     "replay": "packets per second of whole connections sent without keeping state: 10 trials of 1 s",
     "create": "sessions begun per second, each by one packet: 10 times all that the suite's name says, with none there before",
     "change": "seconds until a change of what is done with sessions holds for all of them, and packets lost: 10 changes",
+    "hostile": "latency and loss of a canary beside an attack by another pod, and without it: 60 s each",
     "flood": "packets of established connections lost while SYNs come in as fast as the generator can: 10 trials of 1 s",
 }
 
@@ -76,7 +77,8 @@ class Case:
     #: ``chain``: through the device between containers; ``pipeline``: straight from one to the next.
     layout: str = ""
     #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel,
-    #: ``internal`` for what the device itself makes and forgets, ``flood`` for SYNs beside established connections.
+    #: ``internal`` for what the device itself makes and forgets, ``flood`` for SYNs beside established
+    #: connections, ``hostile`` for a canary beside an attack.
     generator: str = "quiver-tgen"
     #: Connections of iperf3 at the same time.
     connections: int = 1
@@ -103,6 +105,8 @@ class Case:
     silent: int = 0
     #: Between pods: which ones, and how, by the name of a :class:`~quiver_bench.suites.pods.Path`.
     path: str = ""
+    #: What a pod does meanwhile, by the name of an :class:`~quiver_bench.suites.hostile.Attack`.
+    attack: str = ""
     #: Bodies are copied by a DMA engine, or by a model of one.
     dma: bool = False
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
@@ -149,6 +153,7 @@ class Suite:
             "create": "sessions_per_second",
             "change": "revisit_time_s",
             "flood": "lost_packets",
+            "hostile": "canary_p99_9_us",
         }[self.method]
 
     @property
