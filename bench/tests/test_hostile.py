@@ -38,8 +38,8 @@ def report(**changes):
 class Attacked(Stand):
     """A device that loses half of what it gets beside an attack, or all of it."""
 
-    def __init__(self, received):
-        self.received, self.loads = received, []
+    def __init__(self, received, late_ms=0.5):
+        self.received, self.late_ms, self.loads = received, late_ms, []
 
     def reconfigure(self):
         """Is not asked for."""
@@ -48,7 +48,11 @@ class Attacked(Stand):
     def offer(self, load: Load) -> Trial:
         """A trial with fixed figures."""
         self.loads.append(load)
-        line = report(received=self.received, p50_ms=2.0, p99_9_ms=900.0) if load.attacked else report()
+        line = (
+            report(received=self.received, p50_ms=2.0, p99_9_ms=900.0, own_late_ms=self.late_ms)
+            if load.attacked
+            else report()
+        )
         noise = Noise(0.0, 0.0, load.seconds, 0.0)
         return Trial(generator.output(line, load.seconds), noise, datetime.now(UTC), "near")
 
@@ -70,8 +74,14 @@ def test_a_canary_is_held_against_itself_without_the_attack(store):
 def test_an_attack_that_lets_nothing_through_is_a_figure(store):
     figure = method.measure(Attacked(0), quiet, 1.0)
     assert "latency" not in figure.result
+    assert not figure.remarks
     store.add(document(figure, SUITE))
     assert "nothing came, 6000 of 6000 lost" in markdown.tables(store)
+
+
+def test_a_canary_that_did_not_run_is_told_of():
+    figure = method.measure(Attacked(6000, late_ms=1200.0), quiet, 1.0)
+    assert figure.remarks == ["the canary itself was kept from running for up to 1200.0 ms"]
 
 
 def test_what_finds_no_room_is_lost():

@@ -66,28 +66,31 @@ class Hostile(Generator):
         self._build()
         pinned = ("taskset", "--cpu-list", str(cores.generator))
         with contextlib.ExitStack() as stack:
-            for words in attackers(self.attack.name, endpoints, self.programs) if load.attacked else ():
+            target = self._target(endpoints)
+            for words in attackers(self.attack.name, endpoints, self.programs, target) if load.attacked else ():
                 stack.enter_context(_running(*pinned, *words))
-            canary = stack.enter_context(_running(*pinned, "chrt", "--fifo", "50", *self.canary(endpoints)))
+            canary = stack.enter_context(_running(*pinned, "chrt", "--fifo", "50", *self.canary(endpoints, target)))
             started = time.monotonic()
             time.sleep(load.seconds)
             seconds = time.monotonic() - started
             canary.stop()
             return output(canary.last_line(), seconds)
 
-    def canary(self, endpoints: tuple[Endpoint, Endpoint]) -> list[str]:
+    def canary(self, endpoints: tuple[Endpoint, Endpoint], target: str) -> list[str]:
         """Command line of the canary: echo requests of the pod on the left, or frames from memif to memif."""
         left, right = endpoints
         if self.attack.port == "memif":
             ends = LEFT4.peer, RIGHT4.peer, PEER_LEFT_MAC, DEVICE_LEFT_MAC, str(hostile.MEMIF_PPS)
             return [str(self.programs / "canary_memif"), left.name, right.name, *ends]
-        target = str(right.address)
-        if self.attack.name == "strangers":
-            # A neighbor that the device doesn't know yet.
-            head, _, last = hostile.FRESH_FIRST.rpartition(".")
-            target = f"{head}.{int(last) + self.fresh % hostile.FRESH}"
-            self.fresh += 1
         return [*_inside(str(left.netns)), str(self.programs / "canary_ping"), target, str(hostile.PING_PPS)]
+
+    def _target(self, endpoints: tuple[Endpoint, Endpoint]) -> str:
+        """Whom the canary pings: the pod on the right, or a neighbor that the device doesn't know yet."""
+        if self.attack.name != "strangers":
+            return str(endpoints[1].address)
+        head, _, last = hostile.FRESH_FIRST.rpartition(".")
+        self.fresh += 1
+        return f"{head}.{int(last) + self.fresh % hostile.FRESH}"
 
     def _build(self) -> None:
         done = subprocess.run(
@@ -150,8 +153,10 @@ def _inside(netns: str) -> tuple[str, ...]:
     return ("ip", "netns", "exec", netns)
 
 
-def attackers(name: str, endpoints: tuple[Endpoint, Endpoint], programs: Path) -> list[tuple[str, ...]]:
-    """Command lines of an attack, in the order in which they are started."""
+def attackers(
+    name: str, endpoints: tuple[Endpoint, Endpoint], programs: Path, target: str = ""
+) -> list[tuple[str, ...]]:
+    """Command lines of an attack, in the order in which they are started; ``target`` is whom the canary pings."""
     left, right = endpoints
     if name == "calm":
         return []
@@ -181,7 +186,7 @@ def attackers(name: str, endpoints: tuple[Endpoint, Endpoint], programs: Path) -
             return [(*flood, "700", "nested", *here, *tunnel)]
         case "strangers":
             others = [f"10.0.2.{number}" for number in range(3, 253)]
-            return [(*flood, "0", "strangers", *here, hostile.FRESH_FIRST, str(hostile.FRESH), *others)]
+            return [(*flood, "0", "strangers", *here, target, "1", *others)]
         case "macs":
             return [(*flood, "0", "macs", str(1 << 20))]
         case "thief":

@@ -17,6 +17,9 @@ from quiver_bench.trial import Stand, Trial, clocks_of
 #: Seconds of each of the two trials.
 SECONDS = 60.0
 
+#: Seconds that a canary may be late without a word: what it sends and takes late counts from then on, but it sent nothing meanwhile.
+LATE_S = 0.01
+
 
 def measure(stand: Stand, tell: Told, seconds: float = SECONDS, kept: list[Trial] | None = None) -> Figure:
     """A trial without the attack, and one beside it. Where the cores stand says little about either: both count."""
@@ -26,8 +29,10 @@ def measure(stand: Stand, tell: Told, seconds: float = SECONDS, kept: list[Trial
         kept.append(stand.offer(Load(seconds, latency=True, attacked=how == "attacked")))
         found[how] = shown_by(kept[-1])
         tell(f"{how}: {in_words(found[how])}")
+    late = max(trial.output.longest_stall_s for trial in kept)
+    remarks = [f"the canary itself was kept from running for up to {late * 1e3:.1f} ms"] if late > LATE_S else []
     result = {"type": "hostile", **found["attacked"], "calm": found["calm"]}
-    return Figure(result, kept, common({trial.placement for trial in kept}), clocks=clocks_of(kept))
+    return Figure(result, kept, common({trial.placement for trial in kept}), clocks=clocks_of(kept), remarks=remarks)
 
 
 def shown_by(trial: Trial) -> dict[str, Any]:
