@@ -92,18 +92,18 @@ def test_what_finds_no_room_is_lost():
 
 
 @pytest.mark.parametrize("attack", hostile.ATTACKS, ids=lambda attack: attack.name)
-def test_every_attack_has_a_suite_and_runs_in_its_own_pods(attack, tmp_path):
+def test_every_attack_has_a_suite_and_runs_in_its_own_pods(attack):
     (name,) = [case.name for case in hostile.cases() if case.attack == attack.name]
     suite = find(f"64b-1c-{attack.port}-{name}-hostile")
     assert hostile.attack_of(suite.case) is attack
     Quiver.require(suite)
     memifs = tuple(Endpoint("memif", f"/run/{name}") for name in ("left", "right"))
-    commands = generator.attackers(attack.name, ENDS, tmp_path) if attack.name not in ("eventfds", "thief") else []
+    commands = generator.attackers(attack.name, ENDS) if attack.name not in ("eventfds", "thief") else []
     for words in commands:
         assert words[:3] == ("ip", "netns", "exec") and words[3] in ("qb1-bad", "qb1-friend"), words
         assert "setpriv" in words, "pods have no more rights than that"
     if attack.name == "eventfds":
-        waiters, flood = generator.attackers(attack.name, memifs, tmp_path)
+        waiters, flood = generator.attackers(attack.name, memifs)
         assert (waiters[1], flood[1]) == ("/run/bad", "/run/friend")
 
 

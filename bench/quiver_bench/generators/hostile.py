@@ -25,6 +25,7 @@ from quiver_bench.suites.traffic import DEVICE_LEFT_MAC, LEFT4, PEER_LEFT_MAC, R
 #: The checkout, and where the programs' sources are in it.
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "tests" / "attacks"
+PROGRAMS = ROOT / "target" / "attacks"
 
 #: Seconds in which a program must be set up, and in which it must end: thousands of packet sockets take their time.
 READY_WITHIN_S = ENDED_WITHIN_S = 120.0
@@ -47,8 +48,6 @@ class Hostile(Generator):
             raise Missing("hostile suites need root: sudo -E bin/quiver-bench …")
         self.attack = hostile.attack_of(suite.case)
         self.bridged = suite.case.forwarding == "l2bd"
-        # Beside the checkout's other build results: a directory of root's own could not be read by nobody.
-        self.programs = ROOT / "target" / "attacks"
         self.fresh = 0
 
     def version(self) -> str:
@@ -67,7 +66,7 @@ class Hostile(Generator):
         pinned = ("taskset", "--cpu-list", str(cores.generator))
         with contextlib.ExitStack() as stack:
             target = self._target(endpoints)
-            for words in attackers(self.attack.name, endpoints, self.programs, target) if load.attacked else ():
+            for words in attackers(self.attack.name, endpoints, target) if load.attacked else ():
                 stack.enter_context(_running(*pinned, *words))
             canary = stack.enter_context(_running(*pinned, "chrt", "--fifo", "50", *self.canary(endpoints, target)))
             started = time.monotonic()
@@ -81,8 +80,8 @@ class Hostile(Generator):
         left, right = endpoints
         if self.attack.port == "memif":
             ends = LEFT4.peer, RIGHT4.peer, PEER_LEFT_MAC, DEVICE_LEFT_MAC, str(hostile.MEMIF_PPS)
-            return [str(self.programs / "canary_memif"), left.name, right.name, *ends]
-        return [*_inside(str(left.netns)), str(self.programs / "canary_ping"), target, str(hostile.PING_PPS)]
+            return [str(PROGRAMS / "canary_memif"), left.name, right.name, *ends]
+        return [*_inside(str(left.netns)), str(PROGRAMS / "canary_ping"), target, str(hostile.PING_PPS)]
 
     def _target(self, endpoints: tuple[Endpoint, Endpoint]) -> str:
         """Whom the canary pings: the pod on the right, or a neighbor that the device doesn't know yet."""
@@ -94,7 +93,7 @@ class Hostile(Generator):
 
     def _build(self) -> None:
         done = subprocess.run(
-            ["make", "-s", "-C", str(SOURCES), f"OUT={self.programs}"], capture_output=True, text=True, check=False
+            ["make", "-s", "-C", str(SOURCES), f"OUT={PROGRAMS}"], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise TrialVoid(f"the attack programs can't be built: {done.stderr.strip()[-300:]}", done.stderr)
@@ -104,11 +103,15 @@ class Started:
     """A program of ``tests/attacks`` in the background."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
-        self.name = " ".join(words[-6:])
+        path = next(Path(word) for word in words if Path(word).is_relative_to(PROGRAMS))
+        self.name = path.name
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
-        self.process = subprocess.Popen(
-            words, stdout=self._file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        # By its descriptor: nobody may not be allowed to enter the directory of the checkout.
+        command = ["/proc/self/fd/0" if word == str(path) else word for word in words]
+        with path.open("rb") as executable:
+            self.process = subprocess.Popen(
+                command, stdout=self._file, stderr=subprocess.STDOUT, stdin=executable, start_new_session=True
+            )
         until = time.monotonic() + READY_WITHIN_S
         while "ready" not in self.output():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -153,9 +156,7 @@ def _inside(netns: str) -> tuple[str, ...]:
     return ("ip", "netns", "exec", netns)
 
 
-def attackers(
-    name: str, endpoints: tuple[Endpoint, Endpoint], programs: Path, target: str = ""
-) -> list[tuple[str, ...]]:
+def attackers(name: str, endpoints: tuple[Endpoint, Endpoint], target: str = "") -> list[tuple[str, ...]]:
     """Command lines of an attack, in the order in which they are started; ``target`` is whom the canary pings."""
     left, right = endpoints
     if name == "calm":
@@ -165,21 +166,21 @@ def attackers(
         sockets = [str(Path(left.name).with_name(role)) for role in ("bad", "friend")]
         frames = hostile.DEVICE_MACS[1], hostile.FRIEND.peer, hostile.BAD.peer, "1", hostile.BAD.peer
         return [
-            (str(programs / "eventfd_waiters"), sockets[0], "tx", "1000", "1", "90000"),
-            (str(programs / "flood"), sockets[1], "2", "strangers", *frames),
+            (str(PROGRAMS / "eventfd_waiters"), sockets[0], "tx", "1000", "1", "90000"),
+            (str(PROGRAMS / "flood"), sockets[1], "2", "strangers", *frames),
         ]
     bad, friend = (_inside(pod(str(left.netns), role)) for role in ("bad", "friend"))
-    flood = (*bad, *_UNPRIVILEGED, str(programs / "flood"), "eth0")
+    flood = (*bad, *_UNPRIVILEGED, str(PROGRAMS / "flood"), "eth0")
     here = hostile.DEVICE_MACS[0], hostile.BAD.peer
 
     def sent(pps: str) -> tuple[str, ...]:
-        return (*friend, *_UNPRIVILEGED, str(programs / "send_udp"), hostile.BAD.peer, "4000", pps)
+        return (*friend, *_UNPRIVILEGED, str(PROGRAMS / "send_udp"), hostile.BAD.peer, "4000", pps)
 
     match name:
         case "filters":
-            return [(*bad, *_UNPRIVILEGED, str(programs / "packet_filters"), "eth0", "1000"), sent("500")]
+            return [(*bad, *_UNPRIVILEGED, str(PROGRAMS / "packet_filters"), "eth0", "1000"), sent("500")]
         case "waiters":
-            words = (str(programs / "socket_waiters"), "4000", "1000", "90000")
+            words = (str(PROGRAMS / "socket_waiters"), "4000", "1000", "90000")
             return [(*bad, *_UNPRIVILEGED, *words), sent("2")]
         case "nested":
             tunnel = hostile.BAD.device, str(hostile.VNI), hostile.TUNNEL_MAC, "1290"
