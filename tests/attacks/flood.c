@@ -1,6 +1,7 @@
 /* flood WHERE PPS KIND …: sends frames, PPS a second or (0) as fast as it can. WHERE is a device, through a packet socket
  * (which needs CAP_NET_RAW), or the socket of a memif (a path, or @NAME).
  *   super     TO_MAC FROM_IP TO_IP BYTES                 TCP super-frames, to be segmented further on
+ *   long      TO_MAC FROM_IP TO_IP BYTES                 UDP datagrams without a checksum, to be fragmented further on
  *   nested    TO_MAC FROM_IP TO_IP VNI TUNNEL_MAC LAYERS VXLAN within VXLAN, each for the same end of the same tunnel
  *   strangers TO_MAC FROM_IP FIRST_IP COUNT OTHER_IP…    datagrams to other addresses in turn, and each 16th to one of COUNT
  *   macs      COUNT                                      frames from COUNT Ethernet addresses in turn, for the sender itself
@@ -44,11 +45,13 @@ int main(int argc, char **argv) {
     const char *kind = argv[3];
     char **words = argv + 4;
     int strangers = !strcmp(kind, "strangers"), macs = !strcmp(kind, "macs");
-    int wanted = !strcmp(kind, "super") ? 4 : strangers ? 5 : !strcmp(kind, "nested") ? 6 : 1;
+    int wanted = !strcmp(kind, "super") || !strcmp(kind, "long") ? 4 : strangers ? 5 : !strcmp(kind, "nested") ? 6 : 1;
     if (argc - 4 < wanted) return 2;
+    memif_log2 = 14;
     if (strchr("@/", *argv[1])) memif_connect(&peer, memif_socket(argv[1]));
     else open_packet_socket(argv[1]);
     if (!strcmp(kind, "super")) super_frame(own, words);
+    if (!strcmp(kind, "long")) long_packet(own, words);
     if (!strcmp(kind, "nested")) nested(own, words);
     if (!strcmp(kind, "thief")) {
         uint8_t victim[6];

@@ -93,6 +93,18 @@ static void super_frame(const uint8_t *own, char **words) {
         .hdr_len = ETHERNET + IP + 20, .csum_start = ETHERNET + IP, .csum_offset = 16};
 }
 
+/* An IP packet that must be cut on its way, and says that it may. */
+static void long_packet(const uint8_t *own, char **words) {
+    uint8_t to[6];
+    unsigned bytes = (unsigned)atoi(words[3]);
+    uint32_t source = ip(words[1]), destination = ip(words[2]);
+    mac(to, words[0]);
+    length = ETHERNET + bytes;
+    ethernet(frame, to, own, ETH_P_IP);
+    ipv4(frame + ETHERNET, bytes, IPPROTO_UDP, source, destination);
+    udp(frame + ETHERNET + IP, bytes - IP, 4000, 4000);
+}
+
 static void nested(const uint8_t *own, char **words) {
     uint8_t to[6], tunnel[6];
     uint32_t source = ip(words[1]), destination = ip(words[2]), vni = (uint32_t)atoi(words[3]);

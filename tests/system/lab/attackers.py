@@ -18,7 +18,7 @@ def sending(world, address, *rate_and_count):
 
 @contextlib.contextmanager
 def eventfd_waiters(world, intensity=1000, where="tx", sets=1, polls=90_000, rate=2):
-    """A: a memif peer hangs waiters on the eventfds of its rings (`where` tx or rx) or on its control socket (control)."""
+    """A: a memif peer hangs waiters on the eventfds of its rings (`where` tx or rx) or on its control socket (control, sigio)."""
     with (
         attacking(world.bad, "eventfd_waiters", world.evil_socket, where, intensity, sets, polls, rate) as process,
         sending(world, world.evil_address, rate),
@@ -39,6 +39,26 @@ def socket_waiters(world, intensity=1000, polls=90_000, rate=2, count=5):
     """C: waiters on a UDP socket of the pod, which another pod sends a few datagrams to."""
     with attacking(world.bad, "socket_waiters", PORT, intensity, polls) as process, sending(world, world.bad_address, rate, count):
         yield {"allowed": allowed(process)}
+
+
+@contextlib.contextmanager
+def socket_crowd(world, kind, intensity, rate):
+    """Variants of B and C: other ways to make the receipt of a datagram long (tests/attacks/socket_crowd.c)."""
+    capabilities = ["net_raw"] if kind == "raw" else []
+    with contextlib.ExitStack() as stack:
+        address = world.bad_address
+        if kind == "multicast":
+            stack.enter_context(bridge(world))
+            world.friend.ip("route", "add", "239.66.0.1", "dev", "eth1")
+            address = "239.66.0.1"
+        process = stack.enter_context(attacking(world.bad, "socket_crowd", kind, PORT, intensity, capabilities=capabilities))
+        stack.enter_context(sending(world, address, rate))
+        yield {"allowed": allowed(process)}
+
+
+def variant(kind, intensity, rate):
+    """A variant with its defaults."""
+    return lambda world, intensity=intensity, rate=rate: socket_crowd(world, kind, intensity, rate)
 
 
 @contextlib.contextmanager
@@ -138,13 +158,14 @@ def watched(world, told):
 
 
 @contextlib.contextmanager
-def super_frames(world, intensity=60_000, rate=0):
-    """G: super-frames of `intensity` bytes as fast as the pod can, to another pod."""
+def super_frames(world, intensity=60_000, rate=0, kind="super", where="tap"):
+    """G: super-frames (or "long" packets, to be fragmented) of `intensity` bytes as fast as the pod can, to another pod."""
     # Nobody in that pod has the address: its kernel drops them without a word.
     sink = world.friend_address.rsplit(".", 1)[0] + ".99"
     world.daemon.apply(f'[[neighbor]]\ninterface = "friend"\naddress = "{sink}"\nmac = "{world.friend.mac()}"\n')
-    words = (world.router_mac("bad"), world.bad_address, sink, intensity)
-    with attacking(world.bad, "flood", "eth0", rate, "super", *words, capabilities=["net_raw"]):
+    world.bad.ip("link", "set", "eth0", "mtu", 65521)
+    name, own, port = ("bad", world.bad_address, "eth0") if where == "tap" else ("evil", world.evil_address, world.evil_socket)
+    with attacking(world.bad, "flood", port, rate, kind, world.router_mac(name), own, sink, intensity, capabilities=["net_raw"]):
         yield {}
 
 
@@ -158,7 +179,11 @@ ATTACKS = {
     "none": nothing,
     "A": eventfd_waiters,
     "B": packet_filters,
+    "B-raw": variant("raw", 200, 1000),
     "C": socket_waiters,
+    "C-filter": variant("filter", 1, 5000),
+    "C-sigio": variant("sigio", 2000, 1000),
+    "C-multicast": variant("multicast", 19_000, 100),
     "D": nested_tunnels,
     "E": neighbor_flood,
     "F": mac_flood,
