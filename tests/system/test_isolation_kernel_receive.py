@@ -24,9 +24,9 @@ def isolated(world, attack):
     """The attack hurts nobody but the pod that it comes from."""
     figures = world.measure(attack, SECONDS, MEMIF_PPS)
     assert figures["alive"], world.daemon.log()
-    assert figures["ping_lost"] == figures["memif_lost"] == figures["memif_unsent"] == 0, figures
-    assert figures["get_failed"] == 0 and figures["get_max_ms"] is not None, figures
-    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, figures
+    assert figures["ping_lost"] == figures["memif_lost"] == figures["memif_unsent"] == 0, f"{figures}"
+    assert figures["get_failed"] == 0 and figures["get_max_ms"] is not None, f"{figures}"
+    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, f"{figures}"
     # What its kernel takes too slowly is dropped at its own port, and counted there.
     assert int(world.daemon.counter("bad", "tx_drops")) > 0, world.daemon.interface("bad")
     for bystander in ("a", "b", "friend"):

@@ -24,14 +24,14 @@ def test_long_packets_leave_others_their_share(world, kind):
     """G: super-frames of 60 KB, or packets as long that must be fragmented, as fast as the pod can."""
     figures = world.measure(super_frames(world, kind=kind), SECONDS)
     assert figures["alive"], world.daemon.log()
-    assert figures["ping_lost"] == figures["memif_lost"] == 0, figures
-    assert figures["get_failed"] == 0, figures
-    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, figures
+    assert figures["ping_lost"] == figures["memif_lost"] == 0, f"{figures}"
+    assert figures["get_failed"] == 0, f"{figures}"
+    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, f"{figures}"
     # The attacker is served, too, in small portions.
     assert int(world.daemon.counter("bad", "rx_bytes")) > 1000 * 60_000
     [worker] = world.daemon.show("runtime")["workers"]
     [taps] = [node for node in worker["nodes"] if node["name"] == "tap-input"]
     assert int(taps["packets"]) < FAIR * int(taps["vectors"]), taps
     # Where other processes have the worker's core now and then, the canary's ring (20 ms) may be full for a moment.
-    assert figures["memif_unsent"] * 5 < figures["memif_sent"], figures
+    assert figures["memif_unsent"] * 5 < figures["memif_sent"], f"{figures}"
     world.bad.must_ping(world.friend_address)
