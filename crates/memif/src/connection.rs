@@ -4,12 +4,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use memory::region::{HugePages, Region, RegionOptions, RegionTable};
+use rustix::io::Errno;
 
 use crate::Error;
 use crate::control::{Mode, QueueConfig, Text};
 use crate::io::Credentials;
 use crate::layout::Layout;
-use crate::ring::{Endpoint, Event, RingError, RingSize, RingView, RxQueue, Slots, TxQueue};
+use crate::ring::{
+    Costs, Doorbell, Endpoint, Event, Overrun, Remains, RingError, RingSize, RingView, RxQueue, Signals,
+    Slots, Tell, TxQueue,
+};
 
 /// Which end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,6 +54,21 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Has a thread signal the peer and hear its signals, if that is how it is set; `tell` is told if the peer makes that cost too much.
+    ///
+    /// # Errors
+    /// If there is no descriptor or no thread for it; with what is to be dropped elsewhere then.
+    pub(crate) fn with_doorbell(
+        &mut self,
+        signals: &Signals,
+        costs: &Costs,
+        tell: impl FnOnce(Overrun) + Send + 'static,
+    ) -> Result<Option<Doorbell>, (Errno, Remains)> {
+        let Some(settings) = signals.doorbell() else { return Ok(None) };
+        let told: (_, Tell) = (costs.clone(), Box::new(tell));
+        Doorbell::start(&settings, told, &mut self.rx, &mut self.tx).map(Some)
+    }
+
     /// As one of this interface: what the errors of its queues say.
     pub(crate) fn of(mut self, interface: &str) -> Self {
         let interface: Arc<str> = interface.into();

@@ -182,8 +182,8 @@ impl Engine {
         copy.iter().for_each(|engines| copying::tell_start(engines));
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
-        let (memifs, beginning) =
-            Memifs::new(&attachments, options.huge_pages).map_err(EngineError::Descriptors)?;
+        let (memifs, beginning) = Memifs::new(&attachments, options.huge_pages, &options.cores)
+            .map_err(EngineError::Descriptors)?;
         let memifs = Arc::new(memifs);
         let captures = Arc::new(CapturePoint::default());
         let pool = Arc::new(Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?);

@@ -221,17 +221,23 @@ impl ClientMachine {
             all.push_back(ring(RING_S2M, index, layout.tx_ring(index), size, queue.event())?);
         }
         for (index, queue) in (0..).zip(&memory.rx) {
-            all.push_back(ring(0, index, layout.rx_ring(index), size, queue.event())?);
+            all.push_back(ring(0, index, layout.rx_ring(index), size, Some(queue.event()))?);
         }
         all.push_back((Message::Connect { interface: Text::new(&self.config.name) }, None));
         Ok(all)
     }
 }
 
-fn ring(flags: u16, index: u16, at: u64, size: RingSize, event: &Event) -> Result<Announcement, Error> {
+fn ring(
+    flags: u16,
+    index: u16,
+    at: u64,
+    size: RingSize,
+    event: Option<&Event>,
+) -> Result<Announcement, Error> {
     let log2_ring_size = size.log2();
     let ring = AddRing { flags, index, region: 0, offset: offset(at)?, log2_ring_size, private_hdr_size: 0 };
-    Ok((Message::AddRing(ring), Some(duplicate(event.fd())?)))
+    Ok((Message::AddRing(ring), event.map(|event| duplicate(event.fd())).transpose()?))
 }
 
 impl State {

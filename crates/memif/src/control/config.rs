@@ -9,7 +9,7 @@ use memory::region::{HugePages, MAX_REGION_SIZE, SealPolicy};
 use super::{Amount, Secret};
 use crate::Error;
 use crate::layout::Layout;
-use crate::ring::{Pool, RingSize};
+use crate::ring::{Pool, RingSize, Signals};
 
 /// What packets of an interface begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,6 +107,8 @@ pub struct ServerConfig {
     pub seals: SealPolicy,
     /// Longest packet to receive, in bytes.
     pub max_packet: u32,
+    /// Who signals the client, and hears its signals.
+    pub signals: Signals,
 }
 
 fn within<T: Into<u64> + Copy>(
@@ -155,6 +157,7 @@ impl Default for ServerConfig {
             max_holes: 1 << 30,
             seals: SealPolicy::Require,
             max_packet: DEFAULT_MAX_PACKET,
+            signals: Signals::Direct,
         }
     }
 }
@@ -239,6 +242,8 @@ pub struct ClientConfig {
     pub name: String,
     /// Queues and memory to ask for; the server may allow less, [`Connection`](crate::Connection) tells.
     pub queues: QueueConfig,
+    /// Who signals the server, and hears its signals.
+    pub signals: Signals,
 }
 
 impl Default for ClientConfig {
@@ -249,6 +254,7 @@ impl Default for ClientConfig {
             secret: None,
             name: "memif".into(),
             queues: QueueConfig::default(),
+            signals: Signals::Direct,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Why a connection ended or did not come to be.
 
+use std::time::Duration;
+
 use memory::region::RegionError;
 use rustix::io::Errno;
 
 use super::Text;
-use crate::ring::{Fault, RingError};
+use crate::ring::{BURST, Fault, Overrun, PERCENT, RingError};
 
 /// Why a connection ended or did not come to be. Its text is what the peer is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,19 @@ pub enum Reason {
     /// The region of the interface's client before is still being mapped, perhaps because somebody holds its file.
     #[error("the region sent before is not mapped yet: its file is held")]
     HangingRegion,
+
+    /// To signal the peer, or to speak with it, costs more time of a processor than allowed: something waits for what it holds, in very large
+    /// numbers, and the kernel calls each of these. `excluded`: seconds in which no peer of the interface is let in.
+    #[error("signals cost too much: the last {last} us; allowed {} ms at once, {} %; try again in {excluded} s", BURST.as_millis(), PERCENT)]
+    SignalCost {
+        /// Microseconds of the last call.
+        last: u64,
+        /// Seconds.
+        excluded: u64,
+    },
+    /// No peer of the interface is let in yet, as signals [cost too much](Self::SignalCost) before.
+    #[error("signals cost too much before: try again in {} s", _0.as_secs_f64().ceil())]
+    Excluded(Duration),
 
     /// A message that doesn't have 128 bytes.
     #[error("message of {0} bytes, all have 128")]
@@ -294,6 +309,12 @@ impl Refusal {
     }
 }
 
+impl From<Overrun> for Reason {
+    fn from(Overrun { last, excluded }: Overrun) -> Self {
+        Self::SignalCost { last: last.as_micros() as u64, excluded: excluded.as_secs() }
+    }
+}
+
 impl Reason {
     /// [`Reason::AdminDown`] in these words, cut to 63 bytes; empty if there is nothing to say.
     #[must_use]
@@ -321,6 +342,8 @@ impl Reason {
             Self::TooManyConnections
             | Self::HangingDescriptors
             | Self::HangingRegion
+            | Self::SignalCost { .. }
+            | Self::Excluded(_)
             | Self::TooManyRegions(_)
             | Self::TooMuchMemory { .. }
             | Self::QuotaOfDescriptors(_)
@@ -356,6 +379,7 @@ impl Reason {
                 | Self::FileDescriptors { .. }
                 | Self::DescriptorsNotDue { .. }
                 | Self::AncillaryData
+                | Self::SignalCost { .. }
                 | Self::Fault(_)
         )
     }
@@ -373,6 +397,8 @@ impl Reason {
             Self::TooManyConnections => "too-many-connections",
             Self::HangingDescriptors => "hanging-descriptors",
             Self::HangingRegion => "hanging-region",
+            Self::SignalCost { .. } => "signal-cost",
+            Self::Excluded(_) => "signal-cost-excluded",
             Self::MessageSize(_) => "message-size",
             Self::UnknownMessage(_) => "unknown-message",
             Self::Unexpected { .. } => "unexpected-message",

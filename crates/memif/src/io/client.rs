@@ -12,14 +12,18 @@ use super::foreign::Closing;
 use super::held::Whose;
 use super::later;
 use super::mapping::Mapping;
+use super::outcomes::Outcomes;
 use super::socket::connect_to;
 use crate::control::{ClientMachine, ClientNext, Unsealed};
+use crate::ring::{Costs, Doorbell, Overrun};
 use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 
 /// Token of the socket.
 const SOCKET: u64 = 0;
 /// Token of what tells that our region is sealed.
 const SEALED: u64 = 1;
+/// Token of what tells that the server costs too much.
+const OVERRUN: u64 = 2;
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
@@ -86,6 +90,10 @@ pub struct Client {
     sealing: Mapping<()>,
     /// Whether there is one.
     unsealed: bool,
+    /// That the server costs too much, by the number of the connection, as a thread tells.
+    overruns: Outcomes<(u64, Overrun)>,
+    /// What it costs to signal the server.
+    costs: Costs,
     /// How many connections there were.
     connections: u64,
 }
@@ -103,6 +111,8 @@ enum State {
         deadline: Option<Instant>,
         /// When the link came up.
         since: Option<Instant>,
+        /// What signals the server from then on, where its queues don't.
+        doorbell: Option<Doorbell>,
     },
 }
 
@@ -120,9 +130,12 @@ impl Client {
             let sealing = Mapping::new("memif-seal").map_err(system("eventfd"))?;
             epoll::add(&epoll, sealing.fd(), epoll::EventData::new_u64(SEALED), epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            Ok((epoll, sealing))
+            let overruns = Outcomes::new().map_err(system("eventfd"))?;
+            epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
+                .map_err(system("epoll_ctl"))?;
+            Ok((epoll, sealing, overruns))
         });
-        let (epoll, sealing) =
+        let (epoll, sealing, overruns) =
             opened.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
         let (backoff, closing, state) = (timing.min_backoff, Closing::default(), State::Waiting(None));
         let (told, unsealed, connections) = (None, false, 0);
@@ -137,6 +150,8 @@ impl Client {
             closing,
             sealing,
             unsealed,
+            overruns,
+            costs: Costs::default(),
             connections,
         })
     }
@@ -180,6 +195,13 @@ impl Client {
             // Of one that has ended meanwhile the region is gone by now.
             if connection == self.connections {
                 self.sealed(now, sealed, &mut events);
+            }
+        }
+        for (connection, overrun) in self.overruns.take() {
+            if connection == self.connections
+                && let State::Open { .. } = self.state
+            {
+                self.end(now, overrun.into(), &mut events);
             }
         }
         while let State::Open { channel, machine, deadline, .. } = &mut self.state {
@@ -233,10 +255,23 @@ impl Client {
 
     /// The link is up, if our region is sealed.
     fn sealed(&mut self, now: Instant, sealed: Result<(), Reason>, events: &mut Vec<ClientEvent>) {
-        let State::Open { channel, machine, deadline, since } = &mut self.state else { return };
+        let State::Open { channel, machine, deadline, since, doorbell } = &mut self.state else { return };
         let data = epoll::EventData::new_u64(SOCKET);
         let watched = epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN);
-        match watched.map_err(Reason::Socket).and_then(|()| machine.sealed(sealed)) {
+        let connected = watched.map_err(Reason::Socket).and_then(|()| machine.sealed(sealed));
+        let connected = connected.and_then(|mut connection| {
+            let (overruns, number) = (self.overruns.clone(), self.connections);
+            let tell = move |overrun| overruns.add((number, overrun));
+            match connection.with_doorbell(&self.config.signals, &self.costs, tell) {
+                Ok(started) => *doorbell = started,
+                Err((errno, remains)) => {
+                    self.closing.close((connection, remains), 1);
+                    return Err(Reason::Socket(errno));
+                }
+            }
+            Ok(connection)
+        });
+        match connected {
             Ok(mut connection) => {
                 connection.peer.credentials = channel.credentials();
                 (*deadline, *since) = (None, Some(now));
@@ -269,7 +304,7 @@ impl Client {
                 self.connections += 1;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
-                self.state = State::Open { channel, machine, deadline, since: None };
+                self.state = State::Open { channel, machine, deadline, since: None, doorbell: None };
             }
             Err(error) => {
                 if self.told.as_ref() != Some(&error) {
@@ -309,7 +344,8 @@ impl Client {
         {
             self.backoff = self.timing.min_backoff;
         }
-        self.state = State::Waiting(Some(later(now, self.backoff.max(LEAST_BACKOFF))));
+        let excluded = self.costs.excluded(now).unwrap_or_default();
+        self.state = State::Waiting(Some(later(now, self.backoff.max(LEAST_BACKOFF).max(excluded))));
         self.backoff = self.backoff.saturating_mul(2).min(self.timing.max_backoff);
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use memory::region::Account;
 
 use super::channel::Channel;
 use super::{Credentials, admission};
 use crate::control::{Interfaces, Member};
+use crate::ring::Costs;
 use crate::{Reason, ServerConfig};
 
 /// An interface that clients may connect to.
@@ -24,6 +26,8 @@ pub(super) struct Interface {
     pub(super) mapping: Option<u64>,
     /// Why nobody may, at present.
     pub(super) closed: Option<Reason>,
+    /// What it costs to signal its clients.
+    pub(super) costs: Costs,
 }
 
 /// The interfaces, as one session sees them.
@@ -40,6 +44,11 @@ impl Interfaces for View<'_> {
     }
 
     fn claim(&mut self, id: u32) -> Result<(), Reason> {
+        let excluded =
+            self.interfaces.get(&id).and_then(|interface| interface.costs.excluded(Instant::now()));
+        if let Some(left) = excluded {
+            return Err(Reason::Excluded(left));
+        }
         match self.interfaces.get_mut(&id) {
             Some(Interface { closed: Some(reason), .. }) => Err(reason.clone()),
             Some(Interface { owner: None, mapping: Some(_), .. }) => Err(Reason::HangingRegion),

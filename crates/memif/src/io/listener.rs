@@ -17,17 +17,21 @@ use super::foreign::{Closing, Share};
 use super::held::Whose;
 use super::interfaces::Interface;
 use super::mapping::{Mapping, Outcome};
+use super::outcomes::Outcomes;
 use super::server::{Handshake, ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{self, Bound, listen_at};
 use super::{Address, descriptors, later, process, rights};
 use crate::control::{Amount, Limits, Member, Quota, ServerMachine};
+use crate::ring::{Costs, Overrun};
 use crate::{Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
 const LISTENING: u64 = 0;
 /// Token of what tells that a region is mapped.
 const MAPPED: u64 = u64::MAX;
+/// Token of what tells that a peer costs too much.
+const OVERRUN: u64 = MAPPED - 1;
 /// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
 /// the next.
 const BATCH: usize = 64;
@@ -55,6 +59,8 @@ pub struct Listener {
     mapping: Mapping,
     /// Whose regions that are, by token: the interface, and, where the connection has ended meanwhile, what it counts in its origin's share.
     out: HashMap<u64, (u32, Option<Share>)>,
+    /// Peers that cost too much, by token, as threads tell of them.
+    overruns: Outcomes<(u64, Overrun)>,
     /// What a new connection is told of the interfaces, until one comes or goes.
     limits: Option<Limits>,
     last_token: u64,
@@ -88,6 +94,9 @@ impl Listener {
         let mapping = Mapping::new("memif-map").map_err(system("eventfd"))?;
         epoll::add(&epoll, mapping.fd(), epoll::EventData::new_u64(MAPPED), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
+        let overruns = Outcomes::new().map_err(system("eventfd"))?;
+        epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
+            .map_err(system("epoll_ctl"))?;
         let quota = process::quota_of_socket(&settings);
         descriptors::make_room(epoll.as_fd(), process::of_all_sockets());
         let (interfaces, sessions, closing, limits) = Default::default();
@@ -105,6 +114,7 @@ impl Listener {
             closing,
             mapping,
             out,
+            overruns,
             limits,
             last_token,
             paused,
@@ -148,9 +158,9 @@ impl Listener {
             return Err(InterfaceError { interface: self.name(id), cause });
         }
         let quota = Arc::new(Member::new(&self.quota, config.most()));
-        let (config, account) = (Arc::new(config), Arc::default());
-        self.interfaces
-            .insert(id, Interface { config, account, quota, owner: None, mapping: None, closed: None });
+        let (config, account, costs) = (Arc::new(config), Arc::default(), Costs::default());
+        let (owner, mapping, closed) = (None, None, None);
+        self.interfaces.insert(id, Interface { config, account, quota, owner, mapping, closed, costs });
         self.limits = None;
         Ok(())
     }
@@ -254,12 +264,15 @@ impl Listener {
         for event in ready {
             match event.data.u64() {
                 LISTENING => accepting = true,
-                MAPPED => {}
+                MAPPED | OVERRUN => {}
                 token => tokens.push(token),
             }
         }
         for outcome in self.mapping.finished() {
             self.go_on(outcome, &mut events);
+        }
+        for (token, overrun) in self.overruns.take() {
+            self.end(token, overrun.into(), &mut events);
         }
         // First the old ones: a client that ended and came back must not be told that it is connected.
         for token in tokens {
@@ -344,7 +357,8 @@ impl Listener {
                 .map_err(system("epoll_ctl"))?;
             let peer = channel.credentials();
             let deadline = later(now, self.settings.handshake_timeout);
-            let session = Session { channel, peer, origin, machine, since: now, deadline, told: false };
+            let (doorbell, since, told) = (None, now, false);
+            let session = Session { channel, peer, origin, machine, doorbell, since, deadline, told };
             self.sessions.insert(self.last_token, session);
             self.told = false;
         }
@@ -384,7 +398,7 @@ impl Listener {
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
             let origin = session.origin;
-            match step(session, &mut self.interfaces, &self.closing, token) {
+            match step(session, &mut self.interfaces, &self.closing, &self.overruns, token) {
                 Ok(Heard::Nothing) => return,
                 Ok(Heard::Answered(None)) => {}
                 Ok(Heard::Answered(Some(mut connection))) => {

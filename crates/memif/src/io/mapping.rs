@@ -5,17 +5,16 @@
 //! that does this while it announces its memory keeps a thread, and its own handshake until that is out of time, and nobody else's. So does
 //! a server that does it to the memory of a client.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use memory::region::Region;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, read, write};
+use rustix::io::Errno;
 
 use super::credentials::Origin;
 use super::errands::Errands;
 use super::held::{Held, Whose};
+use super::outcomes::Outcomes;
 use crate::Reason;
 
 /// How it went, by the token of the connection and where that comes from.
@@ -27,14 +26,7 @@ pub(super) struct Mapping<T = Region> {
     /// By origin; of those that nobody can tell from each other (whose process has ended, and before Linux 6.9 all that our process namespace doesn't
     /// see into) each interface by itself: there are no more of these than we have, and no more than one region of each.
     errands: Errands<(Origin, Option<u32>)>,
-    done: Arc<Done<T>>,
-}
-
-#[derive(Debug)]
-struct Done<T> {
-    /// Readable when there is an outcome.
-    bell: OwnedFd,
-    outcomes: Mutex<Vec<Outcome<T>>>,
+    done: Outcomes<Outcome<T>>,
 }
 
 impl<T: Send + 'static> Mapping<T> {
@@ -43,14 +35,12 @@ impl<T: Send + 'static> Mapping<T> {
     /// # Errors
     /// If the process is out of descriptors.
     pub(super) fn new(name: &'static str) -> Result<Self, Errno> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let done = Arc::new(Done { bell, outcomes: Mutex::default() });
-        Ok(Self { errands: Errands::new(name), done })
+        Ok(Self { errands: Errands::new(name), done: Outcomes::new()? })
     }
 
     /// Readable when there is something [`finished`](Self::finished).
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.done.bell.as_fd()
+        self.done.fd()
     }
 
     /// Maps what the connection with this token to this interface has announced, or closes it; or seals it. `whose`: for who asks what is
@@ -63,7 +53,7 @@ impl<T: Send + 'static> Mapping<T> {
         whose: Whose,
         map: impl FnOnce() -> Result<T, Reason> + Send + 'static,
     ) {
-        let report = Report { done: Arc::clone(&self.done), token, origin, outcome: None };
+        let report = Report { done: self.done.clone(), token, origin, outcome: None };
         let line = (origin, matches!(origin, Origin::Hidden(None) | Origin::Ended).then_some(id));
         self.errands.run(line, move || {
             let mut report = report;
@@ -90,14 +80,13 @@ impl<T: Send + 'static> Mapping<T> {
     /// What is done by now.
     pub(super) fn finished(&self) -> Vec<Outcome<T>> {
         self.errands.go_on();
-        let _ = read(&self.done.bell, &mut [0; 8]);
-        std::mem::take(&mut self.done.outcomes.lock().unwrap_or_else(PoisonError::into_inner))
+        self.done.take()
     }
 }
 
 /// Tells how it went, also where it panicked.
 struct Report<T> {
-    done: Arc<Done<T>>,
+    done: Outcomes<Outcome<T>>,
     token: u64,
     origin: Origin,
     outcome: Option<Result<T, Reason>>,
@@ -106,10 +95,7 @@ struct Report<T> {
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
         let outcome = self.outcome.take().unwrap_or_else(|| Err(Reason::Local("internal error".into())));
-        let outcomes = self.done.outcomes.lock();
-        outcomes.unwrap_or_else(PoisonError::into_inner).push((self.token, self.origin, outcome));
-        // A counter that is full has been signalled.
-        let _ = write(&self.done.bell, &1_u64.to_ne_bytes());
+        self.done.add((self.token, self.origin, outcome));
     }
 }
 

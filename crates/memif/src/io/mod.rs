@@ -19,6 +19,7 @@ mod held;
 mod interfaces;
 mod listener;
 mod mapping;
+mod outcomes;
 mod process;
 mod rights;
 mod server;

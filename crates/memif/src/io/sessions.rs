@@ -9,6 +9,7 @@ use super::channel::Channel;
 use super::credentials::Origin;
 use super::server::Handshake;
 use crate::control::ServerMachine;
+use crate::ring::Doorbell;
 
 /// One connection.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(super) struct Session {
     pub(super) peer: Option<Credentials>,
     pub(super) origin: Origin,
     pub(super) machine: ServerMachine,
+    /// What signals it, once it is connected, where its queues don't.
+    pub(super) doorbell: Option<Doorbell>,
     /// When it was accepted.
     pub(super) since: Instant,
     /// When the handshake must be done.
@@ -134,8 +137,8 @@ mod tests {
                 let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
                 let deadline = now + Duration::from_secs(token);
                 let channel = Channel::new(ours, &Closing::default());
-                let session =
-                    Session { channel, peer: None, origin, machine, since: now, deadline, told: false };
+                let (peer, doorbell, since, told) = (None, None, now, false);
+                let session = Session { channel, peer, origin, machine, doorbell, since, deadline, told };
                 sessions.insert(token, session);
             }
             assert_eq!(sessions.in_the_way(4), Some(2));

@@ -2,42 +2,28 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 
 use crate::control::Lease;
 use crate::{Error, InterfaceError};
 
-use super::signal::{signal, signals_by_kernel};
-use super::writer::Writer;
+use super::signal::{signal, signal_by_process};
 
-/// How long to do without a writer where there can be none.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
+/// An eventfd. Neither signalling nor clearing waits for the peer, if it has one.
+///
+/// It costs what the peer makes it cost, though: the kernel calls everything that waits for an eventfd, one after the other, and whoever
+/// holds the eventfd can have a million of these. See [`Doorbell`](super::Doorbell).
 #[derive(Debug)]
 pub struct Event {
-    open: Arc<Open>,
-    /// Who signals it where the kernel doesn't.
-    writer: Mutex<Signaller>,
-}
-
-/// Its descriptor, and what that has of its socket's quota: given back once nobody has it open any more, also not a writer that its peer
-/// keeps waiting.
-#[derive(Debug)]
-pub(super) struct Open {
     // Closed first.
     fd: OwnedFd,
+    /// What the descriptor has of its socket's quota.
     _lease: Option<Lease>,
-}
-
-impl AsFd for Open {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+    /// Nobody else holds it.
+    private: bool,
 }
 
 impl Event {
@@ -58,7 +44,16 @@ impl Event {
         Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?, None)
     }
 
-    /// One that came from a peer, which counts in its socket's quota as long as anybody has it open.
+    /// One that no peer ever gets.
+    ///
+    /// # Errors
+    /// If the system or the process is out of descriptors.
+    pub(super) fn private() -> Result<Self, Errno> {
+        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { fd, _lease: None, private: true })
+    }
+
+    /// One that came from a peer, which counts in its socket's quota as long as it is open.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
@@ -82,74 +77,61 @@ impl Event {
         if !cfg!(miri) && matches!(told(), Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
             return Err(Errno::NOSYS);
         }
-        Ok(Self { open: Arc::new(Open { fd, _lease: lease }), writer: Mutex::default() })
-    }
-
-    /// Has everything there that it takes to signal, before the first packet wants it.
-    pub(super) fn prepare(&self) {
-        // Miri has no asynchronous I/O.
-        if !cfg!(miri) && signals_by_kernel().is_err() {
-            self.with_writer(|_| ());
-        }
+        Ok(Self { fd, _lease: lease, private: false })
     }
 
     /// Wakes whoever waits.
+    ///
+    /// Where the kernel [can't signal](super::signals_by_kernel), a peer that clears `O_NONBLOCK` at the wrong moment and keeps the counter
+    /// full has the call wait.
     #[inline]
     pub fn signal(&self) {
-        if !signal(self.open.as_fd()) {
-            self.with_writer(Writer::signal);
+        if self.private || !signal(self.fd.as_fd()) {
+            write_without_waiting(self.fd.as_fd());
         }
     }
 
-    /// Where there can be no writer, nothing is signalled: a peer that sleeps with a time limit, as it should, is late.
-    #[cold]
-    fn with_writer(&self, then: impl FnOnce(&Writer)) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = writer.get(|| Writer::new(&self.open)) {
-            then(writer);
+    /// The same, for a thread of which there are as many as there are peers: without an AIO context of its own.
+    pub(super) fn signal_by_process(&self) {
+        if !signal_by_process(self.fd.as_fd()) {
+            write_without_waiting(self.fd.as_fd());
         }
     }
 
     /// Takes the signal back; gives whether there was one.
     #[inline]
     pub fn clear(&self) -> bool {
-        clear(self.open.as_fd())
+        self.take() > 0
+    }
+
+    /// Takes all signals back; gives how many there were.
+    pub(super) fn take(&self) -> u64 {
+        let mut count = [0; 8];
+        read_without_waiting(self.fd.as_fd(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
     /// Its descriptor, readable while signalled.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.open.as_fd()
+        self.fd.as_fd()
     }
-}
-
-/// A writer, once there is one; where there can be none that is asked again from time to time, not with each signal: to ask takes a look at all
-/// writers that are held up.
-#[derive(Debug, Default)]
-struct Signaller {
-    writer: Option<Writer>,
-    again: Option<Instant>,
-}
-
-impl Signaller {
-    fn get(&mut self, make: impl FnOnce() -> Option<Writer>) -> Option<&Writer> {
-        if self.writer.is_none() && self.again.is_none_or(|at| at <= Instant::now()) {
-            self.writer = make();
-            self.again = Some(Instant::now() + AGAIN);
-        }
-        self.writer.as_ref()
-    }
-}
-
-/// Takes an eventfd's signal back; gives whether there was one.
-pub(super) fn clear(event: BorrowedFd<'_>) -> bool {
-    read_without_waiting(event, &mut [0; 8]).is_ok()
 }
 
 /// Not to wait is said with the call: O_NONBLOCK belongs to the peer as well.
 fn read_without_waiting(event: BorrowedFd<'_>, into: &mut [u8]) -> Result<usize, Errno> {
     // An offset of -1 is none.
     preadv2(event, &mut [IoSliceMut::new(into)], u64::MAX, ReadWriteFlags::NOWAIT)
+}
+
+/// Waits only if the peer clears the flag in between.
+fn write_without_waiting(event: BorrowedFd<'_>) {
+    if let Ok(flags) = fcntl_getfl(event) {
+        if !flags.contains(OFlags::NONBLOCK) {
+            let _ = fcntl_setfl(event, flags | OFlags::NONBLOCK);
+        }
+        // A full counter means that it has been signalled often enough.
+        let _ = write(event, &1_u64.to_ne_bytes());
+    }
 }
 
 /// Whether taking a signal back leaves all but one of those that were given. Not told before Linux 6.7.
@@ -163,6 +145,8 @@ const SEMAPHORE: (&str, &str) = ("eventfd-semaphore", "1");
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -173,27 +157,6 @@ mod tests {
         event.signal();
         assert!(event.clear());
         assert!(!event.clear());
-    }
-
-    #[test]
-    fn a_writer_that_cannot_be_is_not_asked_for_with_each_signal() {
-        let (mut signaller, mut asked) = (Signaller::default(), 0);
-        for _ in 0..1000 {
-            let writer = signaller.get(|| {
-                asked += 1;
-                None
-            });
-            assert!(writer.is_none());
-        }
-        // A machine that stands still for a second asks once more.
-        assert!((1..100).contains(&asked), "{asked}");
-        let before = asked;
-        signaller.again = Some(Instant::now());
-        let _ = signaller.get(|| {
-            asked += 1;
-            None
-        });
-        assert_eq!(asked, before + 1, "when it is time");
     }
 
     /// Before Linux 5.8 it was read as the peer's flag says: an empty one for ever.
@@ -221,7 +184,7 @@ mod tests {
     fn a_peer_cannot_make_us_wait() {
         let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap(), None).unwrap();
         assert!(!event.clear());
-        rustix::io::write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
         event.signal();
         assert!(event.clear());
         assert!(!event.clear());

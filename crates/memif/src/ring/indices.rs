@@ -96,8 +96,14 @@ impl Endpoint {
     /// [`IndexFault`] if the peer's index is impossible.
     #[inline(always)]
     pub fn available<W: Word>(self, words: Indices<'_, W>, cursor: &Cursor) -> Result<u16, IndexFault> {
+        cursor.available(self.reached(words))
+    }
+
+    /// How far the peer has come, as our cursor counts; it may say anything.
+    #[inline(always)]
+    pub fn reached<W: Word>(self, words: Indices<'_, W>) -> u16 {
         let peer = if self.client { words.tail } else { words.head };
-        cursor.available(peer.load(Ordering::Acquire).wrapping_add(self.peer_bias))
+        peer.load(Ordering::Acquire).wrapping_add(self.peer_bias)
     }
 
     /// Publishes that everything up to `released` is the peer's again, with all that was written to it.

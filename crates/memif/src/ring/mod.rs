@@ -17,6 +17,7 @@
 //! | `staged` | sending in two steps, where somebody else copies bodies |
 //! | `quad` | four descriptors at a time, for packets like most |
 //! | `event`, `signal` | eventfds that a peer can't make us wait for |
+//! | `doorbell` | a thread of the link that signals and hears signals, so that what a peer makes these cost is no worker's loss |
 //!
 //! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues
 //! reduce that to one cursor by adding a constant to what they read and write:
@@ -33,6 +34,7 @@ mod chain;
 mod counters;
 mod cursor;
 mod descriptor;
+mod doorbell;
 mod event;
 mod fault;
 mod gather;
@@ -52,10 +54,10 @@ mod slots;
 mod staged;
 mod tx;
 mod view;
-mod writer;
 
 pub use counters::QueueCounters;
 pub use cursor::IndexFault;
+pub use doorbell::{DoorbellSettings, Signals};
 pub use event::Event;
 pub use fault::{Fault, QueueError, QueueName};
 pub use gauge::RingGauge;
@@ -75,6 +77,7 @@ pub use descriptor::{Descriptor, FLAG_NEXT};
 pub use view::{COOKIE, RING_ALIGNMENT, RING_HEADER, RingView};
 
 pub(crate) use cursor::Cursor;
+pub(crate) use doorbell::{BURST, Costs, Doorbell, Overrun, PERCENT, Remains, Tell};
 pub(crate) use indices::{Endpoint, Indices};
 pub(crate) use slots::Slots;
 pub(crate) use view::Descriptors;

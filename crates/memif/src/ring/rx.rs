@@ -8,6 +8,7 @@ use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
 use super::counters::Tally;
+use super::doorbell::{Incoming, RxSignal};
 use super::fault::Owner;
 use super::gauge::Flow;
 use super::packets::LINE;
@@ -104,7 +105,7 @@ pub struct RxQueue {
     max_packet: u32,
     /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
     chain: Chain,
-    event: Event,
+    signal: RxSignal,
     pub(super) tally: Tally,
     owner: Owner,
 }
@@ -126,8 +127,8 @@ impl RxQueue {
     ) -> Self {
         let cursor = Cursor::new(ring.size());
         let (chain, tally, pool) = Default::default();
-        let owner = Owner::new(Arc::default(), QueueName::Rx(0));
-        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, tally, owner };
+        let (owner, signal) = (Owner::new(Arc::default(), QueueName::Rx(0)), RxSignal::Direct(event));
+        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, signal, tally, owner };
         queue.post(0, queue.ring.size().descriptors());
         queue
     }
@@ -344,6 +345,7 @@ impl RxQueue {
     /// # Errors
     /// [`QueueError`] with [`Fault::Index`] if the peer's index is impossible, or [`Fault::MemoryLost`].
     pub fn arm(&mut self) -> Result<Armed, QueueError> {
+        self.signal.arm(self.cursor.next().wrapping_add(self.chain.slots()));
         let available = self.endpoint.arm(self.ring.indices(), &self.cursor);
         // Zeros in place of lost pages look like an empty ring, too: nobody would ever wake us.
         if self.ring.table().lost() {
@@ -360,11 +362,12 @@ impl RxQueue {
     /// Asks the peer not to signal: the queue is polled. The initial state.
     pub fn disarm(&mut self) {
         self.endpoint.disarm(self.ring.indices());
+        self.signal.disarm();
     }
 
     /// Takes the peer's signal back and counts it; gives whether there was one.
-    pub fn take_signal(&self) -> bool {
-        let signalled = self.event.clear();
+    pub fn take_signal(&mut self) -> bool {
+        let signalled = self.signal.take();
         if signalled {
             self.tally.signal();
         }
@@ -383,10 +386,20 @@ impl RxQueue {
         RingGauge::new(&self.ring, self.endpoint, Flow::In, self.slots, &self.tally)
     }
 
-    /// What the peer signals while the queue is armed.
+    /// What the peer signals while the queue is armed, by itself or by way of the link's [doorbell](super::Signals).
     #[must_use]
-    pub const fn event(&self) -> &Event {
-        &self.event
+    pub fn event(&self) -> &Event {
+        self.signal.event()
+    }
+
+    /// Is woken like that from now on; gives the peer's eventfd, if it had that, and what else a thread needs that hears its signals.
+    pub(super) fn woken_by(&mut self, signal: RxSignal) -> Option<Incoming> {
+        match std::mem::replace(&mut self.signal, signal) {
+            RxSignal::Direct(event) => {
+                Some(Incoming { event, ring: self.ring.clone(), endpoint: self.endpoint })
+            }
+            RxSignal::Doorbell(_) => None,
+        }
     }
 
     /// Size of the ring.

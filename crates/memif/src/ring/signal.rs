@@ -7,7 +7,7 @@
 //!
 //! How many contexts there may be is one figure for the whole host (`fs.aio-max-nr`), which others can use up. So the process takes one
 //! as early as it can, with its first queue, and threads that get none of their own signal with that. Where there is
-//! none at all (a sandbox that refuses `io_setup`), the write is left to a thread that may wait: see `writer`.
+//! none at all (a sandbox that refuses `io_setup`), connections have a thread that may wait: see `doorbell`.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -68,7 +68,7 @@ static SHARED: OnceLock<Signaller> = OnceLock::new();
 
 /// Whether the kernel signals for us: not where the process can have no context for asynchronous I/O. What it has once it keeps.
 ///
-/// Without, each queue that is sent to has a thread that signals, and that its peer can keep waiting.
+/// Without, each connection of a listener or client has a thread that signals, and that its peer can keep waiting.
 ///
 /// # Errors
 /// What the kernel says then: [`Errno::AGAIN`] if `fs.aio-max-nr` is used up, [`Errno::PERM`] or [`Errno::NOSYS`] in a sandbox.
@@ -86,7 +86,12 @@ pub(super) fn signal(event: BorrowedFd<'_>) -> bool {
         let signaller = signaller.get_or_init(|| Signaller::new().ok());
         signaller.as_ref().is_some_and(|signaller| signaller.signal(event).is_ok())
     });
-    own.unwrap_or(false) || SHARED.get().is_some_and(|shared| shared.signal(event).is_ok())
+    own.unwrap_or(false) || signal_by_process(event)
+}
+
+/// The same with the context of the process alone, if that has one by now.
+pub(super) fn signal_by_process(event: BorrowedFd<'_>) -> bool {
+    SHARED.get().is_some_and(|shared| shared.signal(event).is_ok())
 }
 
 impl Signaller {

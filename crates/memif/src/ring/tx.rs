@@ -7,6 +7,7 @@ use memory::region::{CheckedRange, RegionTable, prefetch_write};
 use memory::simd::Simd;
 
 use super::counters::Tally;
+use super::doorbell::{Outgoing, TxSignal};
 use super::fault::Owner;
 use super::gather::{Fit, Gather};
 use super::gauge::Flow;
@@ -18,7 +19,7 @@ use crate::control::DEFAULT_MAX_PACKET;
 
 use super::{
     Cursor, Descriptor, Endpoint, Event, Fault, Lines, QueueCounters, QueueError, QueueName, RingGauge,
-    RingSize, RingView, Slots,
+    RingSize, RingView, Slots, signals_by_kernel,
 };
 
 /// How many slots ahead a buffer's first line is prefetched, to be written ...
@@ -93,7 +94,7 @@ pub struct TxQueue {
     looked_at: u16,
     /// Bytes of the longest packet that can be sent.
     longest: u32,
-    event: Event,
+    signal: TxSignal,
     pub(super) tally: Tally,
     owner: Owner,
 }
@@ -112,7 +113,7 @@ impl TxQueue {
         let cursor = Cursor::new(ring.size());
         let (parts, descriptors, looked_at) = Default::default();
         let (tally, pool, longest) = (Tally::default(), None, DEFAULT_MAX_PACKET);
-        let owner = Owner::new(Arc::default(), QueueName::Tx(0));
+        let (owner, signal) = (Owner::new(Arc::default(), QueueName::Tx(0)), TxSignal::Direct(event));
         let queue = Self {
             ring,
             cursor,
@@ -123,12 +124,13 @@ impl TxQueue {
             descriptors,
             looked_at,
             longest,
-            event,
+            signal,
             tally,
             owner,
         };
         queue.lay_out();
-        queue.event.prepare();
+        // What it takes to signal is had before the first packet wants it. Miri has no asynchronous I/O.
+        let _ = cfg!(miri) || signals_by_kernel().is_ok();
         queue
     }
 
@@ -377,8 +379,7 @@ impl TxQueue {
     #[inline]
     pub fn notify(&self) {
         if self.endpoint.wanted(self.ring.indices()) {
-            self.event.signal();
-            self.tally.signal();
+            self.signal.give(&self.tally);
         }
     }
 
@@ -394,10 +395,21 @@ impl TxQueue {
         RingGauge::new(&self.ring, self.endpoint, Flow::Out, self.slots, &self.tally)
     }
 
-    /// What wakes the peer.
+    /// What wakes the peer; `None` where the link's [doorbell](super::Signals) has it.
     #[must_use]
-    pub const fn event(&self) -> &Event {
-        &self.event
+    pub const fn event(&self) -> Option<&Event> {
+        match &self.signal {
+            TxSignal::Direct(event) => Some(event),
+            TxSignal::Doorbell(..) => None,
+        }
+    }
+
+    /// Signals like that from now on; gives the peer's eventfd, if it had that, and what else a thread needs that signals.
+    pub(super) fn signalled_by(&mut self, signal: TxSignal) -> Option<Outgoing> {
+        match std::mem::replace(&mut self.signal, signal) {
+            TxSignal::Direct(event) => Some(Outgoing::new(event, self.tally.clone())),
+            TxSignal::Doorbell(..) => None,
+        }
     }
 
     /// Size of the ring.

@@ -9,7 +9,9 @@ use rustix::io::Errno;
 
 use super::super::events::Bell;
 use super::super::passage::Attachments;
+use super::doorbells;
 use super::links::Links;
+use super::settings::Made;
 use super::sockets::Sockets;
 use crate::model::Flaw;
 use crate::model::spec::{InterfaceSpec, MemifSpec};
@@ -63,18 +65,20 @@ pub(in super::super) struct Beginning {
 }
 
 impl Memifs {
-    /// The hold on a thread that is still to be started, and what it begins with.
+    /// The hold on a thread that is still to be started, and what it begins with. `workers`: the core of each worker that has one.
     ///
     /// # Errors
     /// [`Errno`] when the process is out of descriptors.
     pub(in super::super) fn new(
         attachments: &Arc<Attachments>,
         huge_pages: HugePages,
+        workers: &[Option<usize>],
     ) -> Result<(Self, Beginning), Errno> {
         let (sender, orders) = channel();
         let bell = Arc::new(Bell::new()?);
         let links = Arc::new(Mutex::default());
-        let sockets = Sockets::new(Arc::clone(&links), Arc::clone(attachments), huge_pages)?;
+        let made = Made { huge_pages, signals: doorbells::signals(workers) };
+        let sockets = Sockets::new(Arc::clone(&links), Arc::clone(attachments), made)?;
         sockets.hear(bell.fd())?;
         let memifs = Self { orders: sender, bell: Arc::clone(&bell), links };
         Ok((memifs, Beginning { orders, bell, sockets }))

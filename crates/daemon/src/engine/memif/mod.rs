@@ -7,11 +7,12 @@
 //! * `links`: what is known of links, counted and told; `news`: what a socket's events are to them; `quiet`: what peers can't flood the log with;
 //!   `away`: who was turned away; `handshakes`: who is in the middle of one; `process`: whose process a peer is.
 //! * `settings`: what the configuration says, as the memif library wants it; `accounts`: users and groups by name; `pools`: the buffers of
-//!   trust groups.
+//!   trust groups; `doorbells`: where the threads run that signal peers.
 
 mod accounts;
 mod away;
 mod deadlines;
+mod doorbells;
 mod handle;
 mod handshakes;
 mod links;

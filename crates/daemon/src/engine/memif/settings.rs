@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::memif::control::Text;
 use ::memif::io::{Address, ListenerSettings};
 use ::memif::region::{HugePages, RegionError, SealPolicy};
+use ::memif::ring::Signals;
 use ::memif::{Admission, ClientConfig, Mode, Pool, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use api::v1::{MemifMode, MemifPeerMemory};
 
@@ -19,6 +20,13 @@ const REGIONS: u16 = 16;
 /// chart gives it.
 const HOLES: u64 = 256 << 20;
 
+/// How the memory and the signals of all links are made.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    pub(super) huge_pages: HugePages,
+    pub(super) signals: Signals,
+}
+
 /// A client interface, with the buffers of its trust group.
 ///
 /// # Errors
@@ -26,7 +34,7 @@ const HOLES: u64 = 256 << 20;
 pub(super) fn client(
     name: &str,
     spec: &MemifSpec,
-    huge_pages: HugePages,
+    made: &Made,
     pool: Option<Arc<Pool>>,
 ) -> Result<ClientConfig, Flaw> {
     let queues = QueueConfig {
@@ -34,18 +42,19 @@ pub(super) fn client(
         tx_queues: spec.tx_queues as u16,
         ring_size: spec.ring(),
         buffer_size: spec.buffer_size,
-        huge_pages,
+        huge_pages: made.huge_pages,
         pool,
         ..QueueConfig::default()
     };
-    Ok(ClientConfig { id: spec.id, mode: mode(spec), secret: secret(spec)?, name: name.into(), queues })
+    let (mode, secret, signals) = (mode(spec), secret(spec)?, made.signals.clone());
+    Ok(ClientConfig { id: spec.id, mode, secret, name: name.into(), queues, signals })
 }
 
 /// A server interface.
 ///
 /// # Errors
 /// [`Flaw`] for a secret that is too long.
-pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw> {
+pub(super) fn server(name: &str, spec: &MemifSpec, made: &Made) -> Result<ServerConfig, Flaw> {
     Ok(ServerConfig {
         mode: mode(spec),
         secret: secret(spec)?,
@@ -62,6 +71,7 @@ pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw>
             MemifPeerMemory::Sealed | MemifPeerMemory::Unspecified => SealPolicy::Require,
         },
         max_memory: spec.access.max_memory,
+        signals: made.signals.clone(),
         ..ServerConfig::default()
     })
 }
@@ -143,6 +153,10 @@ mod tests {
 
     use super::*;
 
+    fn made() -> Made {
+        Made { huge_pages: HugePages::Never, signals: Signals::Direct }
+    }
+
     #[test]
     fn rings_are_as_large_as_is_said() {
         for (ring_size, offered, asked) in [(0, 16_384, 1024), (1024, 1024, 1024), (64, 64, 64)] {
@@ -150,9 +164,8 @@ mod tests {
                 let memif = Memif { socket: "@pod".into(), role: role.into(), ring_size, ..Memif::default() };
                 MemifSpec::parse(&memif).unwrap()
             };
-            let most = server("pod", &spec(MemifRole::Server)).unwrap().max_ring_size;
-            let own =
-                client("pod", &spec(MemifRole::Client), HugePages::Never, None).unwrap().queues.ring_size;
+            let most = server("pod", &spec(MemifRole::Server), &made()).unwrap().max_ring_size;
+            let own = client("pod", &spec(MemifRole::Client), &made(), None).unwrap().queues.ring_size;
             assert_eq!((most.descriptors(), own.descriptors()), (offered, asked));
         }
     }
@@ -170,7 +183,7 @@ mod tests {
     fn what_a_client_may_have_is_as_configured() {
         let configured = |memif: Memif| {
             let spec = MemifSpec::parse(&Memif { socket: "@pod".into(), ..memif }).unwrap();
-            (server("pod", &spec).unwrap(), listener(&spec.access).unwrap())
+            (server("pod", &spec, &made()).unwrap(), listener(&spec.access).unwrap())
         };
         let (server, listener) = configured(Memif::default());
         let usual = (ServerConfig::default(), ListenerSettings::default());

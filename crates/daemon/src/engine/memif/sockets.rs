@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use ::memif::Reason;
 use ::memif::control::Text;
 use ::memif::io::{Client, ClientTiming, Listener};
-use ::memif::region::HugePages;
 use api::v1::MemifRole;
 use graph::port::{Attachment, IfIndex, PortFault};
 use rustix::event::{Timespec, epoll};
@@ -19,7 +18,7 @@ use super::deadlines::Deadlines;
 use super::links::{LinkChange, Links};
 use super::news;
 use super::pools::Pools;
-use super::settings;
+use super::settings::{self, Made};
 use crate::model::Flaw;
 use crate::model::spec::{MemifSpec, SocketName};
 
@@ -53,7 +52,7 @@ pub(super) struct Sockets {
     places: BTreeMap<IfIndex, Place>,
     links: Arc<Mutex<Links>>,
     attachments: Arc<Attachments>,
-    huge_pages: HugePages,
+    made: Made,
     pools: Pools,
 }
 
@@ -65,7 +64,7 @@ impl Sockets {
     pub(super) fn new(
         links: Arc<Mutex<Links>>,
         attachments: Arc<Attachments>,
-        huge_pages: HugePages,
+        made: Made,
     ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (list, deadlines, listeners, places) = Default::default();
@@ -79,8 +78,8 @@ impl Sockets {
             places,
             links,
             attachments,
-            huge_pages,
-            pools: Pools::new(huge_pages),
+            pools: Pools::new(made.huge_pages),
+            made,
         })
     }
 
@@ -127,7 +126,7 @@ impl Sockets {
     /// [`Flaw`] where the socket can't be had.
     pub(super) fn open(&mut self, index: IfIndex, name: &str, spec: &MemifSpec) -> Result<(), Flaw> {
         let place = if spec.role == MemifRole::Client {
-            let config = settings::client(name, spec, self.huge_pages, self.pools.of(spec)?)?;
+            let config = settings::client(name, spec, &self.made, self.pools.of(spec)?)?;
             let client = Client::new(settings::address(&spec.socket), config, ClientTiming::default())
                 .map_err(|error| settings::socket_flaw(&spec.socket, &error))?;
             let token = self.watch(client.fd(), &spec.socket)?;
@@ -135,7 +134,7 @@ impl Sockets {
             self.list.insert(token, Socket::Client { index, client: Box::new(client) });
             Place::Client { token }
         } else {
-            let config = settings::server(name, spec)?;
+            let config = settings::server(name, spec, &self.made)?;
             let token = self.listener(spec)?;
             let Some(Socket::Listener { listener, ids, .. }) = self.list.get_mut(&token) else {
                 return Err(Flaw::new("memif.socket", format!("{} is no listening socket", spec.socket)));
@@ -280,6 +279,8 @@ impl Sockets {
 mod tests {
     use ::memif::ClientConfig;
     use ::memif::io::{Address, ListenerSettings};
+    use ::memif::region::HugePages;
+    use ::memif::ring::Signals;
 
     use super::*;
     use crate::model::spec::Access;
@@ -287,7 +288,8 @@ mod tests {
     #[test]
     fn a_wake_up_names_the_sockets_that_are_ready_and_no_others() {
         let directory = tempfile::tempdir().unwrap();
-        let mut sockets = Sockets::new(Arc::default(), Arc::default(), HugePages::Never).unwrap();
+        let made = Made { huge_pages: HugePages::Never, signals: Signals::Direct };
+        let mut sockets = Sockets::new(Arc::default(), Arc::default(), made).unwrap();
         let path = |n: u16| directory.path().join(format!("socket-{n}"));
         for n in 1..=200 {
             let spec = MemifSpec {

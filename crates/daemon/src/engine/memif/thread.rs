@@ -17,7 +17,7 @@ pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
         tracing::warn!(%errno, "no userfaultfd: pages that memif peers of interfaces with peer_memory \"shared\" or \"any\" free while they are connected, and holes among huge pages, are filled, and paid for, by us");
     }
     if let Err(errno) = ::memif::ring::signals_by_kernel() {
-        tracing::warn!(%errno, "no asynchronous I/O (io_setup): each queue that memif peers are sent packets by has a thread that signals them; raise fs.aio-max-nr, or allow the system call");
+        tracing::warn!(%errno, "no asynchronous I/O (io_setup): memif peers can keep the threads that signal them, 64 of which may stay behind; raise fs.aio-max-nr, or allow the system call");
     }
     let mut report = Instant::now() + REPORT;
     while !shared.stop.load(Ordering::Acquire) {
