@@ -85,6 +85,7 @@ impl MemifLink {
             Role::Client => {
                 let (id, mode) = (spec.id, spec.mode.into());
                 let config = ClientConfig {
+                    signals: memif::ring::Signals::Direct,
                     id,
                     mode,
                     secret,
