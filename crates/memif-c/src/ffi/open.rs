@@ -133,6 +133,7 @@ unsafe fn client_config(options: &ClientOptions) -> Result<ClientConfig, Failure
     // SAFETY: the caller's promise.
     let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
     Ok(ClientConfig {
+        signals: memif::ring::Signals::Direct,
         id: options.id,
         mode: mode(options.mode)?,
         secret: secret(word)?,
