@@ -263,7 +263,9 @@ fn look(
     let limit = patience.restart.filter(|limit| seen.still >= *limit);
     let standstill = Standstill::of(seen.state, own, limit.unwrap_or(patience.notice));
     let (place, still) = (place(shared, worker), seen.still.as_secs_f64());
+    // A worker may wait for a copy engine for as long as it takes to be noticed: that isn't its port's doing.
     if seen.taken_away.is_none()
+        && seen.still >= patience.notice * 3 / 2
         && let Some(interface) = owner::owner(shared, seen.call, standstill)
     {
         seen.taken_away = Some(interface);

@@ -57,6 +57,7 @@ pub(crate) fn outputs<D: Device + 'static>(
     let queue = |(thread, to_thread, done): (usize, Producer<Frame>, Consumer<Frame>)| {
         let thread = handles.get(thread)?.clone();
         let shared = Arc::clone(&threads.0);
+        shared.queue_made();
         let (buffers, memory, outstanding, wake) = Default::default();
         let queue = OutputTx::<D> {
             to_thread: Some(to_thread),
@@ -195,5 +196,6 @@ impl<D> Drop for OutputTx<D> {
         // The thread looks whether there is anybody left.
         self.to_thread = None;
         self.thread.unpark();
+        self.shared.queue_dropped();
     }
 }

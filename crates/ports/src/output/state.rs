@@ -38,7 +38,10 @@ struct Log {
     last: Option<Suspension>,
     until: Duration,
     fault: Option<PortFault>,
+    /// Threads that have not ended.
     running: usize,
+    /// Queues that workers have.
+    queues: usize,
 }
 
 /// Shared by the threads of a port, its queues and its control side.
@@ -65,6 +68,14 @@ impl Shared {
 
     pub(super) fn begins(&self) {
         self.log().running += 1;
+    }
+
+    pub(super) fn queue_made(&self) {
+        self.log().queues += 1;
+    }
+
+    pub(super) fn queue_dropped(&self) {
+        self.log().queues -= 1;
     }
 
     pub(super) fn ends(&self) {
@@ -122,8 +133,11 @@ impl OutputThreads {
         OutputState { suspensions: log.suspensions, last: log.last, suspended, held_up }
     }
 
-    /// Waits until they have ended, because all queues are gone. False if one is still held up by the kernel.
+    /// Waits until they have ended, because all queues are gone. False if one is still held up by the kernel, or a worker that stands still has its queue.
     pub(crate) fn wait(&self) -> bool {
+        if self.0.log().queues > 0 {
+            return false;
+        }
         let running = |log: &mut Log| log.running > 0;
         let waited = self.0.ended.wait_timeout_while(self.0.log(), PATIENCE, running);
         waited.unwrap_or_else(PoisonError::into_inner).0.running == 0

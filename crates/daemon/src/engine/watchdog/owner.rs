@@ -18,6 +18,10 @@ use crate::model::spec::PortSpec;
 /// peer can free pages.
 pub(super) fn owner(shared: &Shared, call: Option<PortCall>, standstill: Standstill) -> Option<IfIndex> {
     let PortCall { interface, sends } = call?;
+    // A thread that a debugger holds, or that gets no processor, is nobody's fault.
+    if !matches!(standstill, Standstill::Loops | Standstill::Sleeps | Standstill::Uninterruptible) {
+        return None;
+    }
     let waits = matches!(standstill, Standstill::Sleeps | Standstill::Uninterruptible);
     if !(sends && waits) {
         return Some(interface);
