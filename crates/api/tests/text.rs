@@ -19,7 +19,7 @@ rpf = "strict"
 [[interface]]
 name = "pod-b"
 admin_up = false
-bridge = { name = "lan", split_horizon_group = 1 }
+bridge = { name = "lan", split_horizon_group = 1, max_macs = 8 }
 [interface.tap]
 netns = "pod-b"
 host_name = "eth0"
@@ -132,7 +132,12 @@ fn any_interface() -> impl Strategy<Value = Interface> {
             admin_up,
             rpf,
             mtu,
-            bridge: bridge.map(|(name, bvi)| BridgePort { name, bvi, split_horizon_group: 0 }),
+            bridge: bridge.map(|(name, bvi)| BridgePort {
+                name,
+                bvi,
+                split_horizon_group: 0,
+                max_macs: None,
+            }),
             ..Interface::default()
         })
 }

@@ -58,7 +58,7 @@ fn interface() -> impl Strategy<Value = Interface> {
     let layer = prop_oneof![
         4 => prop::collection::vec(address, 0..2).prop_map(|addresses| (addresses, None, String::new())),
         1 => (name(), any::<bool>()).prop_map(|(name, bvi)| {
-            (Vec::new(), Some(BridgePort { name, bvi, split_horizon_group: 0 }), String::new())
+            (Vec::new(), Some(BridgePort { name, bvi, split_horizon_group: 0, max_macs: None }), String::new())
         }),
         1 => name().prop_map(|other| (Vec::new(), None, other)),
     ];

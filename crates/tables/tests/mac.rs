@@ -65,6 +65,80 @@ fn a_bridge_learns_up_to_its_limit() {
 }
 
 #[test]
+fn a_member_learns_up_to_its_limit_and_leaves_the_rest() {
+    let table = MacTable::with_capacity(1000).unwrap();
+    table.set_limit(0, Some(100));
+    table.set_member_limit(1, Some(10));
+    let learned = (0..1000).map(|host| table.learn(key(host), 1, 0)).collect::<Vec<_>>();
+    assert_eq!(learned.iter().filter(|&&learned| learned == Learned::New).count(), 10);
+    assert!(learned[10..].iter().all(|&learned| learned == Learned::MemberLimited));
+    assert_eq!((table.member_len(1), table.bridge_len(0)), (10, 10));
+    for host in 2000..2090 {
+        assert_eq!(table.learn(key(host), 2, 0), Learned::New, "others aren't concerned");
+    }
+    assert_eq!(table.learn(key(2000), 1, 0), Learned::MemberLimited, "nor can it take theirs");
+    assert_eq!((table.lookup(key(2000)), table.member_len(2)), (Some(2), 90));
+    assert_eq!(table.learn(key(0), 2, 0), Learned::Moved { from: 1 });
+    assert_eq!((table.member_len(1), table.member_len(2)), (9, 91));
+    assert_eq!(table.insert_static(key(1), 1), Ok(()), "configuration is above the limit, and doesn't count");
+    assert_eq!(table.member_len(1), 8);
+    assert!(table.remove(key(2)) && table.remove(key(1)));
+    assert_eq!((table.member_len(1), table.learn(key(5000), 1, 0)), (7, Learned::New));
+    table.set_member_limit(1, None);
+    table.set_limit(0, None);
+    assert!((6000..6005).all(|host| table.learn(key(host), 1, 0) == Learned::New));
+    table.flush_bridge(0, Scope::All);
+    assert_eq!((table.member_len(1), table.member_len(2), table.len()), (0, 0, 0));
+}
+
+/// Workers move, remove and refresh the same few addresses: counts of members are exact when they rest.
+#[test]
+fn counts_of_members_are_exact_under_several_workers() {
+    let table = MacTable::with_capacity(64).unwrap();
+    table.set_member_limit(2, Some(12));
+    std::thread::scope(|scope| {
+        for me in 0..3u64 {
+            let table = &table;
+            scope.spawn(move || {
+                let mut random = me + 1;
+                for step in 0..100_000 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let key = key(random >> 40 & 31);
+                    match random >> 60 {
+                        0..=1 => drop(table.remove(key)),
+                        2 => drop(table.insert_static(key, 1)),
+                        _ => drop(table.learn(key, (random >> 50 & 3) as u32, (step / 100) as u16)),
+                    }
+                }
+            });
+        }
+    });
+    for interface in 0..4 {
+        let listed = table.iter().filter(|entry| entry.interface == interface && !entry.is_static).count();
+        assert_eq!(table.member_len(interface) as usize, listed, "interface {interface}");
+    }
+    assert!(table.member_len(2) <= 12);
+}
+
+#[test]
+fn a_thief_that_goes_on_takes_nothing() {
+    let table = MacTable::with_capacity(1000).unwrap();
+    let victims: Vec<MacKey> = (0..500).map(key).collect();
+    for tick in 0..100 {
+        let mut taken = 0;
+        for &victim in &victims {
+            table.learn(victim, 1, tick);
+            taken += usize::from(matches!(table.learn(victim, 2, tick), Learned::Moved { .. }));
+            table.learn(victim, 1, tick);
+            assert_eq!(table.lookup(victim), Some(1));
+        }
+        assert_eq!(taken, if tick < 2 { victims.len() } else { 0 }, "tick {tick}");
+    }
+    assert_eq!(table.refused_moves(2), 98 * 500);
+    assert!(victims.iter().all(|victim| table.contender(*victim, 99) == Some(2)));
+}
+
+#[test]
 fn all_addresses_it_was_made_for_find_a_place() {
     for capacity in [1usize << 16, 60_000] {
         let table = MacTable::with_capacity(capacity).unwrap();
@@ -165,8 +239,15 @@ proptest! {
                         Some(entry) => Learned::Moved { from: entry.interface },
                         None => Learned::New,
                     };
-                    prop_assert_eq!(table.learn(key, interface, now), expect);
-                    if !known.is_some_and(|entry| entry.is_static) {
+                    let learned = table.learn(key, interface, now);
+                    if let (Learned::Held { at }, Learned::Moved { from }) = (learned, expect) {
+                        // Damped: see `damping` for when.
+                        prop_assert_eq!(at, from);
+                    } else {
+                        prop_assert_eq!(learned, expect);
+                    }
+                    let stays = matches!(learned, Learned::Held { .. });
+                    if !stays && !known.is_some_and(|entry| entry.is_static) {
                         map.insert(key, MacEntry { key, interface, stamp: now, is_static: false });
                     }
                 }
@@ -183,6 +264,8 @@ proptest! {
             }
             prop_assert_eq!(table.get(key), map.get(&key).copied());
             prop_assert_eq!(table.len(), map.len());
+            let at = map.values().filter(|entry| entry.interface == interface && !entry.is_static).count();
+            prop_assert_eq!(table.member_len(interface) as usize, at);
         }
         let listed: HashMap<MacKey, MacEntry> = table.iter().map(|entry| (entry.key, entry)).collect();
         prop_assert_eq!(listed, map);

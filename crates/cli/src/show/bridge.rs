@@ -38,6 +38,7 @@ impl View for Bridges {
             Column::right("ADDRESSES"),
             Column::right("LIMIT"),
             Column::right("MOVES"),
+            Column::right("HELD").optional(),
             Column::left("MEMBERS"),
         ]);
         for bridge in &answer.bridges {
@@ -47,16 +48,50 @@ impl View for Bridges {
                 bridge.macs.len().to_string().into(),
                 bridge.learn_limit.into(),
                 bridge.moves.into(),
+                unless_zero(held(bridge)).into(),
                 bridge.members.join(" ").into(),
             ]);
         }
         let mut text = table.render(paint);
         if let (Some(_), [bridge]) = (&self.name, answer.bridges.as_slice()) {
             text.push('\n');
+            if !bridge.learning.is_empty() {
+                text.push_str(&members(bridge, paint));
+                text.push('\n');
+            }
             text.push_str(&addresses(bridge, paint));
         }
         text
     }
+}
+
+/// Number of addresses that are held.
+fn held(bridge: &BridgeState) -> usize {
+    bridge.macs.iter().filter(|entry| !entry.contender.is_empty()).count()
+}
+
+/// An empty cell for 0: columns without anything aren't shown.
+fn unless_zero(number: usize) -> String {
+    if number == 0 { String::new() } else { number.to_string() }
+}
+
+/// Members that learn.
+fn members(bridge: &BridgeState, paint: Paint) -> String {
+    let mut table = Table::new([
+        Column::left("MEMBER"),
+        Column::right("LEARNED"),
+        Column::right("MAX"),
+        Column::right("REFUSED MOVES"),
+    ]);
+    for member in &bridge.learning {
+        table.row([
+            (&member.name).into(),
+            member.macs.into(),
+            member.max_macs.into(),
+            member.refused_moves.into(),
+        ]);
+    }
+    table.render(paint)
 }
 
 /// The address table.
@@ -69,6 +104,7 @@ fn addresses(bridge: &BridgeState, paint: Paint) -> String {
         Column::left("INTERFACE"),
         Column::left("KIND"),
         Column::right("AGE"),
+        Column::left("HELD AGAINST").optional(),
     ]);
     for entry in &bridge.macs {
         table.row([
@@ -76,6 +112,7 @@ fn addresses(bridge: &BridgeState, paint: Paint) -> String {
             if entry.interface.is_empty() { "drop".into() } else { (&entry.interface).into() },
             if entry.r#static { "static".into() } else { "learned".into() },
             if entry.r#static { "-".into() } else { span(entry.age_seconds).into() },
+            (&entry.contender).into(),
         ]);
     }
     table.render(paint)
@@ -83,7 +120,7 @@ fn addresses(bridge: &BridgeState, paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::v1::MacEntry;
+    use api::v1::{BridgeMemberState, MacEntry};
 
     use super::*;
 
@@ -94,6 +131,7 @@ mod tests {
             interface: "pod-a".into(),
             r#static: false,
             age_seconds: 61.0,
+            contender: String::new(),
         };
         let fixed = MacEntry { mac: "02:fe:00:00:00:ff".into(), r#static: true, ..MacEntry::default() };
         let bridge = BridgeState {
@@ -103,8 +141,9 @@ mod tests {
             macs: vec![learned, fixed],
             learn_limit: 65_536,
             moves: 1,
+            learning: Vec::new(),
         };
-        let answer = BridgesResponse { bridges: vec![bridge] };
+        let mut answer = BridgesResponse { bridges: vec![bridge] };
         let list = "NAME  BVI   ADDRESSES  LIMIT  MOVES  MEMBERS\n\
                     br0   bvi0          2  65536      1  pod-a pod-b bvi0\n";
         assert_eq!(Bridges { name: None }.table(&answer, None, Paint::new(false)), list);
@@ -115,6 +154,23 @@ mod tests {
                  02:fe:00:00:00:02  pod-a      learned  1m01s\n\
                  02:fe:00:00:00:ff  drop       static       -\n"
             )
+        );
+        let bridge = &mut answer.bridges[0];
+        bridge.macs.truncate(1);
+        bridge.macs[0].contender = "pod-b".into();
+        bridge.learning = vec![
+            BridgeMemberState { name: "pod-a".into(), macs: 1, max_macs: 8192, refused_moves: 0 },
+            BridgeMemberState { name: "pod-b".into(), macs: 0, max_macs: 8192, refused_moves: 977 },
+        ];
+        assert_eq!(
+            Bridges { name: Some("br0".into()) }.table(&answer, None, Paint::new(false)),
+            "NAME  BVI   ADDRESSES  LIMIT  MOVES  HELD  MEMBERS\n\
+             br0   bvi0          1  65536      1     1  pod-a pod-b bvi0\n\n\
+             MEMBER  LEARNED   MAX  REFUSED MOVES\n\
+             pod-a         1  8192              0\n\
+             pod-b         0  8192            977\n\n\
+             MAC                INTERFACE  KIND       AGE  HELD AGAINST\n\
+             02:fe:00:00:00:02  pod-a      learned  1m01s  pod-b\n"
         );
     }
 }

@@ -15,6 +15,7 @@ use wire::MacAddr;
 
 use super::directory::{Bridge, Inventory};
 use super::registry::Entry;
+use crate::model::Name;
 use crate::model::spec::{InterfaceSpec, IpRange, L2, MacTarget, PortSpec, TunnelFormat};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
@@ -65,7 +66,7 @@ fn layer2(inventory: &Inventory, spec: &InterfaceSpec) -> Layer2 {
         Some(L2::CrossConnect(other)) => {
             inventory.registry.index(other).map_or(Layer2::None, |peer| Layer2::CrossConnect { peer })
         }
-        Some(L2::Bridge { name, bvi, split_horizon_group }) => Layer2::Bridge {
+        Some(L2::Bridge { name, bvi, split_horizon_group, .. }) => Layer2::Bridge {
             bridge: inventory.bridge_index(name),
             split_horizon_group: *split_horizon_group as u8,
             bvi: *bvi,
@@ -117,9 +118,22 @@ pub(super) fn bridge(inventory: &Inventory, bridge: &Bridge) -> BridgeConfig {
         arp_termination: spec.arp_termination,
         mac_age: spec.mac_age.map_or(0, |age| age.as_secs() as u32),
         learn_limit: spec.learn_limit,
+        max_macs: spec.max_macs,
+        members_max_macs: members_max_macs(inventory, &spec.name).collect(),
         static_macs: fixed.collect(),
         moves: bridge.moves.clone(),
     }
+}
+
+/// Members of a bridge with a limit of their own.
+fn members_max_macs<'a>(
+    inventory: &'a Inventory,
+    bridge: &'a Name,
+) -> impl Iterator<Item = (IfIndex, u32)> + 'a {
+    inventory.registry.iter().filter_map(move |(index, entry)| match &entry.spec.l2 {
+        Some(L2::Bridge { name, max_macs: Some(limit), .. }) if name == bridge => Some((index, *limit)),
+        _ => None,
+    })
 }
 
 /// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, the sessions of what an engine sends back where one is

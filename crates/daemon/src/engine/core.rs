@@ -23,6 +23,7 @@ use tables::mac::MacTable;
 
 use super::compile;
 use super::directory::{Directory, Inventory, NatPool, Policer, Tenant};
+use super::held_macs::HeldMacs;
 use super::kept::Waiting;
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
@@ -106,6 +107,8 @@ pub(super) struct Core {
     pub(super) filters: Filters,
     /// The number that the last new tenant was given.
     pub(super) last_tenant: u16,
+    /// Log lines of held MAC addresses.
+    pub(super) held_macs: HeldMacs,
     /// Interfaces have changed since they were published.
     pub(super) interfaces_changed: bool,
     /// A batch is at hand that has changed tenants, NAT pools, VIPs, lists, sets or endpoints.

@@ -23,6 +23,7 @@ mod devices;
 mod directory;
 mod events;
 mod export;
+mod held_macs;
 mod inspect;
 mod kept;
 mod life;

@@ -309,6 +309,7 @@ impl Core {
     pub(super) fn tick(&mut self) {
         self.routing.neighbours().tick(nanoseconds(), TIMERS);
         self.age_bridges();
+        self.review_moves();
         self.beat_engines();
         self.act();
     }

@@ -27,6 +27,7 @@ use super::devices::Devices;
 use super::directory::Directory;
 use super::events::{Bell, Events};
 use super::export::{self, Exporter};
+use super::held_macs::HeldMacs;
 use super::inspect::{Baseline, clock_hz};
 use super::memif::{self, Memifs};
 use super::passage::Attachments;
@@ -214,6 +215,7 @@ impl Engine {
             kept: super::kept::Waiting::default(),
             filters: Filters::default(),
             last_tenant: 0,
+            held_macs: HeldMacs::default(),
             interfaces_changed: false,
             in_batch: false,
             tenants_held: false,

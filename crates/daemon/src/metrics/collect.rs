@@ -279,6 +279,19 @@ impl Collector {
         for bridge in &bridges {
             metric.sample(&[("bridge", &bridge.name)], bridge.moves);
         }
+        let members = || {
+            bridges.iter().flat_map(|bridge| bridge.learning.iter().map(move |member| (&bridge.name, member)))
+        };
+        let help = "Addresses learned at a member of a bridge.";
+        let mut metric = out.metric("quiver_bridge_member_macs", Kind::Gauge, help);
+        for (bridge, member) in members() {
+            metric.sample(&[("bridge", bridge), ("interface", &member.name)], member.macs);
+        }
+        let help = "Frames with a held address of another member, which the member didn't get.";
+        let mut metric = out.metric("quiver_bridge_refused_moves_total", Kind::Counter, help);
+        for (bridge, member) in members() {
+            metric.sample(&[("bridge", bridge), ("interface", &member.name)], member.refused_moves);
+        }
     }
 
     fn memifs(&self, out: &mut Exposition) {

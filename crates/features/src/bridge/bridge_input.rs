@@ -72,6 +72,10 @@ graph::counters! {
         Moved => "moved",
         /// Frames whose source was not learned because the bridge has as many addresses as it may.
         Limited => "learn-limit",
+        /// Frames whose source was not learned because as many addresses as may be are learned at the member.
+        MemberLimited => "member-limit",
+        /// Frames with an address of another member that didn't take it: the address has moved too often and is held where it is.
+        Held => "held",
         /// Frames whose source was not learned because the address table has no room for it.
         Full => "table-full",
     }

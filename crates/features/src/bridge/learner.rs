@@ -99,6 +99,8 @@ impl Learning<'_, '_> {
                 bridge.moves.add();
             }
             Learned::Limited => self.ctx.count(Counter::Limited, packets),
+            Learned::MemberLimited => self.ctx.count(Counter::MemberLimited, packets),
+            Learned::Held { .. } => self.ctx.count(Counter::Held, packets),
             Learned::Full => self.ctx.count(Counter::Full, packets),
             Learned::Static { at } if is_anothers(at) => return Err(Drop::StaticElsewhere),
             Learned::Known | Learned::Static { .. } | Learned::Contended => {}

@@ -2,6 +2,7 @@
 
 use super::store::{Bounds, GivenUp, Outcome, Reassembly, Refused, Whole};
 use super::version::{Bad, Joins};
+use crate::bridge::Origins;
 use crate::ip::family::{Family, Refusal};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -90,6 +91,7 @@ type KeyOf<A> = ((u16, u16), <<A as Assembles>::Version as Joins>::Id);
 
 /// One worker's instance.
 pub(crate) struct Assemble<A: Assembles> {
+    origins: Origins,
     datagrams: Reassembly<KeyOf<A>>,
     /// The fragment at hand, its bytes in a row.
     bytes: Vec<u8>,
@@ -97,8 +99,9 @@ pub(crate) struct Assemble<A: Assembles> {
 
 impl<A: Assembles> Assemble<A> {
     /// The node.
-    pub(crate) fn boxed(_: &NodeContext<'_>) -> Box<dyn Node> {
-        Box::new(Self { datagrams: Reassembly::new(A::BOUNDS), bytes: Vec::new() })
+    pub(crate) fn boxed(cx: &NodeContext<'_>) -> Box<dyn Node> {
+        let (origins, datagrams) = (Origins::new(cx), Reassembly::new(A::BOUNDS));
+        Box::new(Self { origins, datagrams, bytes: Vec::new() })
     }
 }
 
@@ -137,6 +140,7 @@ impl<A: Assembles> Assemble<A> {
     fn fragment(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Option<SlotId>, Bad> {
         self.bytes.resize(ctx.packets.meta(slot).len() as usize, 0);
         ctx.packets.copy_out(slot, &mut self.bytes);
+        let origin = self.origins.of(ctx, slot);
         let meta = ctx.packets.meta_mut(slot);
         let (id, piece) = A::Version::read(&self.bytes, meta)?;
         let (key, rx_if) = ((A::place(meta), id), meta.rx_if);
@@ -149,7 +153,7 @@ impl<A: Assembles> Assemble<A> {
             }
         }
         ctx.count(Counter::Fragments, 1);
-        match self.datagrams.add(key, rx_if, ctx.now, piece) {
+        match self.datagrams.add(key, (rx_if, origin), ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(None),
             Ok(Outcome::Whole(Whole { headers, payload, from, earlier, decapsulated })) => {
                 let whole = A::Version::whole(headers, &payload, A::ATOMIC);

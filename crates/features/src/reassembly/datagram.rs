@@ -39,6 +39,8 @@ pub(super) struct Datagram<K> {
     pub(super) key: K,
     /// The interface that its first piece came in by.
     pub(super) from: IfIndex,
+    /// The interface that it is charged to: that one, or the member of a bridge behind it.
+    pub(super) origin: IfIndex,
     pub(super) begun: u64,
     /// Of all its pieces, the most: nesting that goes by fragments counts as well.
     pub(super) decapsulated: u8,
@@ -72,10 +74,11 @@ impl Place {
 
 impl<K> Datagram<K> {
     /// None of its pieces yet.
-    pub(super) fn new(key: K, from: IfIndex, begun: u64) -> Self {
+    pub(super) fn new(key: K, (from, origin): (IfIndex, IfIndex), begun: u64) -> Self {
         Self {
             key,
             from,
+            origin,
             begun,
             decapsulated: 0,
             headers: Vec::new(),
@@ -91,7 +94,7 @@ impl<K> Datagram<K> {
     where
         K: Copy,
     {
-        let spoilt = Self { spoilt: true, ..Self::new(self.key, self.from, self.begun) };
+        let spoilt = Self { spoilt: true, ..Self::new(self.key, (self.from, self.origin), self.begun) };
         core::mem::replace(self, spoilt)
     }
 

@@ -57,13 +57,20 @@ pub(super) struct GivenUp {
     pub(super) first: Option<Vec<u8>>,
 }
 
+/// What an origin has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    datagrams: usize,
+    bytes: usize,
+}
+
 /// Datagrams of one IP version on one worker. `K` tells them apart: addresses, identification, protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly<K> {
     /// The oldest first: most that goes, goes from there.
     list: VecDeque<Datagram<K>>,
-    /// How many of them are of each interface: whoever floods makes room at each fragment.
-    of: HashMap<IfIndex, usize, RandomState>,
+    /// What each origin has of them: whoever floods makes room at each fragment.
+    of: HashMap<IfIndex, Share, RandomState>,
     /// Bytes of all of them.
     held: usize,
     bounds: Bounds,
@@ -75,12 +82,12 @@ impl<K: Copy + Eq> Reassembly<K> {
         Self { list: VecDeque::new(), of: HashMap::default(), held: 0, bounds, given_up: Vec::new() }
     }
 
-    /// Takes a fragment that came in by `from` at `now` (monotonic nanoseconds). The caller has checked that it ends within the
-    /// largest datagram that there can be.
+    /// Takes a fragment that came in by interface `from` and is charged to `origin`, at `now` (monotonic nanoseconds). The caller has checked
+    /// that it ends within the largest datagram that there can be.
     pub(super) fn add(
         &mut self,
         key: K,
-        from: IfIndex,
+        (from, origin): (IfIndex, IfIndex),
         now: u64,
         piece: Piece<'_>,
     ) -> Result<Outcome, Refused> {
@@ -88,18 +95,24 @@ impl<K: Copy + Eq> Reassembly<K> {
         let at = self.list.iter().position(|datagram| datagram.key == key);
         let at = at.unwrap_or_else(|| {
             self.make_room(self.bounds.datagrams - 1);
-            self.list.push_back(Datagram::new(key, from, now));
-            *self.of.entry(from).or_default() += 1;
+            self.list.push_back(Datagram::new(key, (from, origin), now));
+            self.of.entry(origin).or_default().datagrams += 1;
             self.list.len() - 1
         });
         let Some(datagram) = self.list.get_mut(at) else { return Err(Refused::TooMany) };
         match datagram.add(piece) {
-            Ok(()) => self.held += piece.payload.len(),
+            Ok(()) => {
+                self.held += piece.payload.len();
+                self.of.entry(datagram.origin).or_default().bytes += piece.payload.len();
+            }
             Err(Refused::Duplicate) => return Err(Refused::Duplicate),
             Err(reason) => {
                 // Remembered without its bytes, so that what still comes of it isn't taken for another one.
                 let lost = datagram.spoil();
                 self.held -= lost.held();
+                if let Some(share) = self.of.get_mut(&lost.origin) {
+                    share.bytes -= lost.held();
+                }
                 self.give_up(&lost, true);
                 return Err(reason);
             }
@@ -128,10 +141,11 @@ impl<K: Copy + Eq> Reassembly<K> {
     fn remove(&mut self, at: usize) -> Option<Datagram<K>> {
         let datagram = self.list.remove(at)?;
         self.held -= datagram.held();
-        if let Some(count) = self.of.get_mut(&datagram.from) {
-            *count -= 1;
-            if *count == 0 {
-                self.of.remove(&datagram.from);
+        if let Some(share) = self.of.get_mut(&datagram.origin) {
+            share.datagrams -= 1;
+            share.bytes -= datagram.held();
+            if share.datagrams == 0 {
+                self.of.remove(&datagram.origin);
             }
         }
         Some(datagram)
@@ -150,12 +164,15 @@ impl<K: Copy + Eq> Reassembly<K> {
         core::mem::take(&mut self.given_up)
     }
 
-    /// Gives up datagrams until no more than so many, with as many bytes as may be, are left: each time the oldest of the interface
-    /// that has most of them, so that one that floods loses its own.
+    /// Gives up datagrams until no more than so many, with as many bytes as may be, are left: each time the oldest of the origin that has
+    /// most of what is short, so that one that floods loses its own.
     fn make_room(&mut self, datagrams: usize) {
         while self.list.len() > datagrams || self.held > self.bounds.bytes {
-            let most = self.of.values().max();
-            let oldest = self.list.iter().position(|datagram| self.of.get(&datagram.from) == most);
+            let by_bytes = self.held > self.bounds.bytes;
+            let amount = |share: &Share| if by_bytes { share.bytes } else { share.datagrams };
+            let most = self.of.values().map(amount).max();
+            let is_of_most = |datagram: &Datagram<K>| self.of.get(&datagram.origin).map(amount) == most;
+            let oldest = self.list.iter().position(is_of_most);
             let Some(datagram) = oldest.and_then(|at| self.remove(at)) else { return };
             self.give_up(&datagram, true);
         }
@@ -188,31 +205,35 @@ mod tests {
     fn overlaps_spoil_a_datagram_and_duplicates_do_not() {
         let data = [7; 64];
         let mut all = Reassembly::new(BOUNDS);
-        assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Ok(Outcome::Waits));
-        assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Err(Refused::Duplicate));
-        assert_eq!(all.add(1, 1, 0, piece(&data[..8], 8, true)), Err(Refused::Overlap));
-        assert_eq!(all.add(1, 1, 0, piece(&data[16..], 16, false)), Err(Refused::Overlap), "it stays spoilt");
-        assert_eq!(all.add(2, 1, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
-        assert_eq!(all.add(2, 1, 0, piece(&data[..24], 0, true)), Err(Refused::Overlap));
-        assert_eq!(all.add(3, 1, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
-        assert_eq!(all.add(3, 1, 0, piece(&data[..16], 32, true)), Err(Refused::BadEnd));
-        assert_eq!(all.add(4, 1, 0, piece(&data[..16], 16, true)), Ok(Outcome::Waits));
-        assert_eq!(all.add(4, 1, 0, piece(&data[..16], 8, false)), Err(Refused::BadEnd));
-        assert_eq!(all.add(5, 1, 0, piece(&[], 8, true)), Err(Refused::BadEnd));
+        assert_eq!(all.add(1, (1, 1), 0, piece(&data[..16], 0, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, (1, 1), 0, piece(&data[..16], 0, true)), Err(Refused::Duplicate));
+        assert_eq!(all.add(1, (1, 1), 0, piece(&data[..8], 8, true)), Err(Refused::Overlap));
+        assert_eq!(
+            all.add(1, (1, 1), 0, piece(&data[16..], 16, false)),
+            Err(Refused::Overlap),
+            "it stays spoilt"
+        );
+        assert_eq!(all.add(2, (1, 1), 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
+        assert_eq!(all.add(2, (1, 1), 0, piece(&data[..24], 0, true)), Err(Refused::Overlap));
+        assert_eq!(all.add(3, (1, 1), 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
+        assert_eq!(all.add(3, (1, 1), 0, piece(&data[..16], 32, true)), Err(Refused::BadEnd));
+        assert_eq!(all.add(4, (1, 1), 0, piece(&data[..16], 16, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(4, (1, 1), 0, piece(&data[..16], 8, false)), Err(Refused::BadEnd));
+        assert_eq!(all.add(5, (1, 1), 0, piece(&[], 8, true)), Err(Refused::BadEnd));
         assert_eq!(given_up(&mut all, true), 4, "pieces that were taken and came to nothing");
     }
 
     #[test]
     fn what_is_not_whole_in_time_is_given_up() {
         let mut all = Reassembly::new(BOUNDS);
-        assert_eq!(all.add(1, 1, 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, (1, 1), 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
         let second = piece(&[2; 8], 8, false);
         let (headers, payload) = (b"first".to_vec(), [[1; 8], [2; 8]].concat());
         assert_eq!(
-            all.clone().add(1, 2, 4 + 30 * SECOND, second),
+            all.clone().add(1, (2, 2), 4 + 30 * SECOND, second),
             Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: 1, decapsulated: 0 }))
         );
-        assert_eq!(all.add(1, 1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, (1, 1), 5 + 30 * SECOND, second), Ok(Outcome::Waits));
         let first = Some([&b"first"[..], &[1; 8]].concat());
         assert_eq!(all.take_given_up(), [GivenUp { from: 1, fragments: 1, in_time: false, first }]);
     }
@@ -221,8 +242,8 @@ mod tests {
     fn a_datagram_counts_the_tunnels_of_its_most_nested_piece() {
         let mut all = Reassembly::new(BOUNDS);
         let nested = Piece { decapsulated: 3, ..piece(&[1; 8], 0, true) };
-        assert_eq!(all.add(1, 1, 0, nested), Ok(Outcome::Waits));
-        let whole = all.add(1, 1, 0, Piece { decapsulated: 1, ..piece(&[2; 8], 8, false) });
+        assert_eq!(all.add(1, (1, 1), 0, nested), Ok(Outcome::Waits));
+        let whole = all.add(1, (1, 1), 0, Piece { decapsulated: 1, ..piece(&[2; 8], 8, false) });
         assert!(matches!(whole, Ok(Outcome::Whole(Whole { decapsulated: 3, .. }))), "{whole:?}");
     }
 
@@ -231,13 +252,13 @@ mod tests {
         let mut all = Reassembly::new(BOUNDS);
         let data = vec![0; 8];
         for key in 0..10_000 {
-            let _ = all.add(key, 1, 0, piece(&data, 65_000, true));
+            let _ = all.add(key, (1, 1), 0, piece(&data, 65_000, true));
             assert!(all.list.len() <= DATAGRAMS);
             assert_eq!(all.held, all.list.len() * data.len(), "no more than has come");
             assert!(all.list.iter().all(|datagram| datagram.capacity() < 100), "nor room for more");
         }
         assert_eq!(given_up(&mut all, true), 10_000 - all.list.len());
-        let refused = (0..8000).filter(|n| all.add(1, 1, 0, piece(&data, n * 8, true)).is_err()).count();
+        let refused = (0..8000).filter(|n| all.add(1, (1, 1), 0, piece(&data, n * 8, true)).is_err()).count();
         assert_eq!(refused, 8000 - PIECES);
     }
 
@@ -247,17 +268,17 @@ mod tests {
         let mut all = Reassembly::new(Bounds { datagrams: 2048, ..BOUNDS });
         let begun = std::time::Instant::now();
         for key in 0..12_000 {
-            assert_eq!(all.add(key, 1, 0, piece(&[0; 8], 0, true)), Ok(Outcome::Waits));
+            assert_eq!(all.add(key, (1, 1), 0, piece(&[0; 8], 0, true)), Ok(Outcome::Waits));
         }
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-        assert_eq!(all.of.get(&1), Some(&2048));
+        assert_eq!(all.of.get(&1).map(|share| share.datagrams), Some(2048));
     }
 
     #[test]
     fn all_together_have_no_more_than_so_many_bytes() {
         let mut all = Reassembly::new(Bounds { bytes: 100, ..BOUNDS });
         for key in 0..5 {
-            assert_eq!(all.add(key, 1, 0, piece(&[7; 24], 0, true)), Ok(Outcome::Waits));
+            assert_eq!(all.add(key, (1, 1), 0, piece(&[7; 24], 0, true)), Ok(Outcome::Waits));
             assert_eq!(all.held, 24 * all.list.len());
         }
         let left: Vec<_> = all.list.iter().map(|datagram| datagram.key).collect();
@@ -268,14 +289,33 @@ mod tests {
     fn a_flood_on_one_interface_leaves_the_datagrams_of_others() {
         let mut all = Reassembly::new(BOUNDS);
         for pod in 2..12 {
-            assert_eq!(all.add(100 + u32::from(pod), pod, 0, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
+            assert_eq!(
+                all.add(100 + u32::from(pod), (pod, pod), 0, piece(&[1; 8], 0, true)),
+                Ok(Outcome::Waits)
+            );
         }
         for key in 1000..2000 {
-            assert_eq!(all.add(key, 1, 1, piece(&[0; 8], 65_000, true)), Ok(Outcome::Waits));
+            assert_eq!(all.add(key, (1, 1), 1, piece(&[0; 8], 65_000, true)), Ok(Outcome::Waits));
         }
         for pod in 2..12 {
-            let whole = all.add(100 + u32::from(pod), pod, 2, piece(&[2; 8], 8, false));
+            let whole = all.add(100 + u32::from(pod), (pod, pod), 2, piece(&[2; 8], 8, false));
             assert!(matches!(whole, Ok(Outcome::Whole(..))), "{pod}");
+        }
+    }
+
+    /// One fills the memory with few long datagrams; others have more of them, all short.
+    #[test]
+    fn who_has_most_bytes_makes_room_for_bytes() {
+        let mut all = Reassembly::new(Bounds { bytes: 20_000, ..BOUNDS });
+        for key in 0..20 {
+            assert_eq!(all.add(key, (2, 2), 0, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
+        }
+        for key in 100..110 {
+            assert_eq!(all.add(key, (1, 1), 1, piece(&[1; 8000], 0, true)), Ok(Outcome::Waits));
+        }
+        for key in 0..20 {
+            let whole = all.add(key, (2, 2), 2, piece(&[2; 8], 8, false));
+            assert!(matches!(whole, Ok(Outcome::Whole(..))), "{key}");
         }
     }
 
@@ -289,12 +329,13 @@ mod tests {
             let mut now = 0;
             for (key, from, eighth, more, later) in adds {
                 now += later;
-                let _ = all.add(key, from, now, piece(&[1; 16], eighth * 8, more));
+                let _ = all.add(key, (from, from), now, piece(&[1; 16], eighth * 8, more));
                 let held: usize = all.list.iter().map(Datagram::held).sum();
                 prop_assert!(all.held == held && held <= 150 && all.list.len() <= 6);
                 for from in 1..4 {
-                    let count = all.list.iter().filter(|datagram| datagram.from == from).count();
-                    prop_assert_eq!(all.of.get(&from).copied().unwrap_or_default(), count);
+                    let its = || all.list.iter().filter(|datagram| datagram.origin == from);
+                    let share = Share { datagrams: its().count(), bytes: its().map(Datagram::held).sum() };
+                    prop_assert_eq!(all.of.get(&from).copied().unwrap_or_default(), share);
                 }
             }
         }
@@ -318,11 +359,11 @@ mod tests {
             let mut all = Reassembly::new(BOUNDS);
             let count = pieces.len();
             for (at, piece) in pieces.into_iter().enumerate() {
-                let outcome = all.add(1, 1, 0, piece);
+                let outcome = all.add(1, (1, 1), 0, piece);
                 if at + 1 < count {
                     prop_assert_eq!(outcome, Ok(Outcome::Waits));
                     if twice {
-                        prop_assert_eq!(all.add(1, 1, 0, piece), Err(Refused::Duplicate));
+                        prop_assert_eq!(all.add(1, (1, 1), 0, piece), Err(Refused::Duplicate));
                     }
                 } else {
                     let (headers, payload) = (b"first".to_vec(), data.clone());

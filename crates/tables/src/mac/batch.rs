@@ -5,7 +5,7 @@
 //! are put on a list, which mostly stays empty.
 
 use super::slot::{AtomicU64, Ordering};
-use super::table::{Bucket, MacTable, NO_INTERFACE, WAYS, slot_of};
+use super::table::{Bucket, MacTable, NO_INTERFACE, Seed, WAYS, slot_of};
 use super::word::MacKey;
 
 /// Keys that are gone through together.
@@ -48,7 +48,7 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug)]
 pub struct Homes<'t> {
     buckets: &'t [Bucket],
-    seed: u64,
+    seed: Seed,
 }
 
 impl Homes<'_> {

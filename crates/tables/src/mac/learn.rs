@@ -23,6 +23,13 @@ pub enum Learned {
     },
     /// Not added: the bridge has as many addresses as it may.
     Limited,
+    /// Not added, or not moved: as many addresses as may be are learned at the interface.
+    MemberLimited,
+    /// Not moved: several interfaces have sent from it in turn, so it stays where it was.
+    Held {
+        /// The interface that it stays at.
+        at: u32,
+    },
     /// Not added: no room for this address.
     Full,
     /// Not added or not refreshed: other workers changed it at the same time, several times over. The next packet
@@ -50,6 +57,7 @@ impl MacTable {
                 match self.add(key, interface, now, false) {
                     Added::Yes => return Learned::New,
                     Added::Limited => return Learned::Limited,
+                    Added::MemberLimited => return Learned::MemberLimited,
                     Added::Full => return Learned::Full,
                     Added::Twice => continue,
                 }
@@ -61,9 +69,25 @@ impl MacTable {
             if from == interface && value.stamp() == now {
                 return Learned::Known;
             }
-            if self.slot(slot).replace(value, value.set(interface, now, false)) {
-                return if from == interface { Learned::Known } else { Learned::Moved { from } };
+            if from == interface {
+                if self.slot(slot).replace(value, value.set(interface, now, false)) {
+                    return Learned::Known;
+                }
+                continue;
             }
+            if !self.may_move(slot, value, interface, now) {
+                self.count_refused(interface);
+                return Learned::Held { at: from };
+            }
+            if !self.count_learned(interface) {
+                return Learned::MemberLimited;
+            }
+            if self.slot(slot).replace(value, value.set(interface, now, false)) {
+                self.uncount_learned(from);
+                self.has_moved(slot, value, interface, now);
+                return Learned::Moved { from };
+            }
+            self.uncount_learned(interface);
         }
         Learned::Contended
     }
@@ -90,6 +114,10 @@ impl MacTable {
         loop {
             if let Some(Found { slot, value }) = self.find(key) {
                 if self.slot(slot).replace(value, value.set(interface, 0, true)) {
+                    if !value.is_static() {
+                        self.uncount_learned(value.interface());
+                        self.forget_history(slot);
+                    }
                     return Ok(());
                 }
                 continue;
@@ -97,7 +125,7 @@ impl MacTable {
             match self.add(key, interface, 0, true) {
                 Added::Yes => return Ok(()),
                 Added::Twice => {}
-                Added::Limited | Added::Full => return Err(MacError::Full { key }),
+                Added::Limited | Added::MemberLimited | Added::Full => return Err(MacError::Full { key }),
             }
         }
     }
@@ -120,6 +148,10 @@ impl MacTable {
         let cleared = self.slot(slot).replace(value, value.cleared());
         if cleared {
             self.uncount(key.bridge());
+            if !value.is_static() {
+                self.uncount_learned(value.interface());
+            }
+            self.forget_history(slot);
         }
         cleared
     }
@@ -128,10 +160,18 @@ impl MacTable {
         if !self.count(key.bridge(), is_static) {
             return Added::Limited;
         }
+        if !is_static && !self.count_learned(interface) {
+            self.uncount(key.bridge());
+            return Added::MemberLimited;
+        }
         let Some((slot, claimed)) = self.claim(key) else {
             self.uncount(key.bridge());
+            if !is_static {
+                self.uncount_learned(interface);
+            }
             return Added::Full;
         };
+        self.forget_history(slot);
         let value = claimed.set(interface, now, is_static);
         self.slot(slot).fill(key, value);
         // Two who add the same key: each publishes, then looks. The fence makes at least one see the other.
@@ -179,5 +219,6 @@ enum Added {
     /// Somebody else added it at the same time: look again.
     Twice,
     Limited,
+    MemberLimited,
     Full,
 }

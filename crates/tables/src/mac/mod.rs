@@ -8,7 +8,8 @@
 //!
 //! A key may lie in any slot of two pairs of neighbouring buckets. It is put into the first bucket that has room, unless the pair is down to
 //! its last two slots and the other has more; with half of all slots in use nineteen keys of twenty are in their first bucket, and none
-//! is without a place. The hash is seeded, so that nobody outside can choose addresses that fill the buckets of a victim.
+//! is without a place. The hash has a random key, so that nobody outside can choose addresses that fill the buckets of a victim; a member
+//! has a quota, so that it can't fill the table; and moves are damped, so that it can't take addresses from others over and over.
 //!
 //! **Nobody waits.** A lookup is plain loads; learning an address that is known is one load per tick of the clock
 //! and worker, and one compare-and-swap otherwise. What can be seen under concurrency: a lookup may miss an entry
@@ -26,13 +27,16 @@
 //! other's copy afterwards and the later slot is given up.
 
 mod batch;
+mod damping;
 mod learn;
+mod quota;
 mod slot;
 mod sweep;
 mod table;
 mod word;
 
 pub use batch::{Hardware, Homes, Plain, Seen};
+pub use damping::Held;
 pub use learn::Learned;
 pub use sweep::Scope;
 pub use table::{MacError, MacTable, NO_INTERFACE};

@@ -85,38 +85,6 @@ impl MacTable {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Number of entries of `bridge`.
-    #[must_use]
-    pub fn bridge_len(&self, bridge: u16) -> u32 {
-        self.bridges.as_slice()[usize::from(bridge) * 2].load(Ordering::Relaxed)
-    }
-
-    /// Lets `bridge` learn only as long as it has fewer than `limit` entries (static ones count); `None`: no limit.
-    /// Entries above a new limit stay until they age.
-    pub fn set_limit(&self, bridge: u16, limit: Option<u32>) {
-        // Stored plus one: zeroed memory is "no limit", and a limit of 0 forbids learning.
-        let stored = limit.map_or(0, |limit| limit.saturating_add(1));
-        self.bridges.as_slice()[usize::from(bridge) * 2 + 1].store(stored, Ordering::Relaxed);
-    }
-
-    /// Counts an entry that is about to be added; not if the limit forbids it.
-    pub(super) fn count(&self, bridge: u16, is_static: bool) -> bool {
-        let [count, limit] = [0, 1].map(|word| &self.bridges.as_slice()[usize::from(bridge) * 2 + word]);
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        let limit = limit.load(Ordering::Relaxed);
-        if limit != 0 && before >= limit - 1 && !is_static {
-            count.fetch_sub(1, Ordering::Relaxed);
-            return false;
-        }
-        self.entries.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
-    pub(super) fn uncount(&self, bridge: u16) {
-        self.bridges.as_slice()[usize::from(bridge) * 2].fetch_sub(1, Ordering::Relaxed);
-        self.entries.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Scope {

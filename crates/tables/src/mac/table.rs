@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::batch::Hardware;
+use super::quota::{BRIDGES, MEMBERS};
 use super::slot::{AtomicU64, Slot};
 use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
 use crate::zeroed::LineAligned;
@@ -46,11 +47,32 @@ pub enum MacError {
 pub struct MacTable {
     pub(super) words: LineAligned<AtomicU64>,
     mask: usize,
-    seed: u64,
-    /// Per bridge: addresses, and their limit (0: none).
+    seed: Seed,
+    /// Per slot: its history of moves. Memory of its own, which only moves touch.
+    pub(super) histories: LineAligned<AtomicU64>,
+    /// Slots that have one.
+    pub(super) moved: AtomicUsize,
+    pub(super) reviewed: AtomicUsize,
+    /// Counts and limits per bridge and per member: see `quota`.
     pub(super) bridges: LineAligned<AtomicU32>,
+    pub(super) members: LineAligned<AtomicU32>,
     pub(super) entries: AtomicUsize,
     pub(super) cursor: AtomicUsize,
+}
+
+/// The key of the hash. Both words are secret: with a known multiplier, sets of addresses that collide under many keys can be computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seed {
+    mask: u64,
+    /// Odd.
+    multiplier: u64,
+}
+
+impl Seed {
+    fn random() -> Self {
+        let random = RandomState::new();
+        Self { mask: random.hash_one(0), multiplier: random.hash_one(1) | 1 }
+    }
 }
 
 /// A slot and what it said of the key looked for.
@@ -64,7 +86,7 @@ impl MacTable {
     /// The greatest interface number, 2^24 − 1.
     pub const MAX_INTERFACE: u32 = (1 << INTERFACE_BITS) - 1;
 
-    /// An empty table for that many addresses: twice as many slots, rounded up to a power of two, 16 bytes each.
+    /// An empty table for that many addresses: twice as many slots, rounded up to a power of two, 16 bytes each, and 8 where addresses move.
     /// Memory is taken as it fills.
     ///
     /// # Errors
@@ -79,8 +101,12 @@ impl MacTable {
         Some(Self {
             words: LineAligned::zeroed(slots.checked_mul(2)?)?,
             mask: buckets - 1,
-            seed: RandomState::new().hash_one(buckets),
-            bridges: LineAligned::zeroed(2 * (usize::from(u16::MAX) + 1))?,
+            seed: Seed::random(),
+            histories: LineAligned::zeroed(slots)?,
+            moved: AtomicUsize::new(0),
+            reviewed: AtomicUsize::new(0),
+            bridges: LineAligned::zeroed(BRIDGES)?,
+            members: LineAligned::zeroed(MEMBERS)?,
             entries: AtomicUsize::new(0),
             cursor: AtomicUsize::new(0),
         })
@@ -125,13 +151,13 @@ impl MacTable {
     }
 
     #[inline(always)]
-    pub(super) fn seed(&self) -> u64 {
+    pub(super) fn seed(&self) -> Seed {
         self.seed
     }
 
     #[inline(always)]
-    pub(super) fn hash(key: MacKey, seed: u64) -> u64 {
-        let product = u128::from(key.word() ^ seed) * 0x9e37_79b9_7f4a_7c15;
+    pub(super) fn hash(key: MacKey, seed: Seed) -> u64 {
+        let product = u128::from(key.word() ^ seed.mask) * u128::from(seed.multiplier);
         (product as u64) ^ (product >> 64) as u64
     }
 

@@ -1,9 +1,12 @@
 //! Bridges and the addresses that they know.
 
-use api::v1::{BridgeState, MacEntry};
+use api::v1::{BridgeMemberState, BridgeState, MacEntry};
 use features::bridge::control::{Address, Place, addresses};
+use graph::port::IfIndex;
 use memory::clock::nanoseconds;
+use tables::mac::MacTable;
 
+use super::super::compile;
 use super::super::directory::{Bridge, Inventory};
 use super::super::start::Shared;
 use crate::model::spec::L2;
@@ -13,17 +16,17 @@ pub(super) fn all(shared: &Shared) -> Vec<BridgeState> {
     let mut known = addresses(&shared.macs, nanoseconds());
     let each = inventory.bridges.values().map(|bridge| {
         let known = known.remove(&bridge.index).unwrap_or_default();
-        state(&inventory, bridge, known)
+        state(&inventory, &shared.macs, bridge, known)
     });
     let mut list: Vec<_> = each.collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
 
-fn state(inventory: &Inventory, bridge: &Bridge, known: Vec<Address>) -> BridgeState {
+fn state(inventory: &Inventory, table: &MacTable, bridge: &Bridge, known: Vec<Address>) -> BridgeState {
     let registry = &inventory.registry;
-    let members =
-        inventory.published.get(bridge.index).members.iter().map(|member| registry.name(member.interface));
+    let published = inventory.published.get(bridge.index);
+    let members = published.members.iter().map(|member| registry.name(member.interface));
     let is_bvi =
         |l2: &Option<L2>| matches!(l2, Some(L2::Bridge { name, bvi: true, .. }) if *name == bridge.spec.name);
     let bvi = registry.iter().find(|(_, entry)| is_bvi(&entry.spec.l2));
@@ -35,7 +38,20 @@ fn state(inventory: &Inventory, bridge: &Bridge, known: Vec<Address>) -> BridgeS
         },
         r#static: address.age.is_none(),
         age_seconds: address.age.unwrap_or_default().into(),
+        contender: address.contender.map(|index| registry.name(index)).unwrap_or_default(),
     });
+    let config = compile::bridge(inventory, bridge);
+    let learning =
+        || published.members.iter().map(|member| member.interface).filter(|index| *index != published.bvi);
+    let count = learning().count();
+    let state_of = |index: IfIndex| BridgeMemberState {
+        name: registry.name(index),
+        macs: table.member_len(index.into()),
+        max_macs: config.max_macs_of(index, count),
+        refused_moves: table.refused_moves(index.into()).into(),
+    };
+    let mut learning: Vec<_> = learning().filter(|_| bridge.spec.learn).map(state_of).collect();
+    learning.sort_by(|a, b| a.name.cmp(&b.name));
     BridgeState {
         name: bridge.spec.name.to_string(),
         members: members.collect(),
@@ -43,5 +59,6 @@ fn state(inventory: &Inventory, bridge: &Bridge, known: Vec<Address>) -> BridgeS
         macs: macs.collect(),
         learn_limit: bridge.spec.learn_limit,
         moves: bridge.moves.get(),
+        learning,
     }
 }

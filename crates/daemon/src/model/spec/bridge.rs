@@ -31,6 +31,8 @@ pub struct BridgeSpec {
     pub mac_age: Option<Duration>,
     /// Learned addresses at most.
     pub learn_limit: u32,
+    /// Addresses learned at one member at most; `None`: a share of the limit.
+    pub max_macs: Option<u32>,
     /// Fixed entries, ordered by address.
     pub static_macs: Vec<StaticMacSpec>,
 }
@@ -71,6 +73,7 @@ impl BridgeSpec {
             Some(limit) => fields::number("learn_limit", limit, 1..=MAX_LEARN_LIMIT, 0)?,
         };
         Ok(Self {
+            max_macs: max_macs("max_macs", bridge.max_macs)?,
             name: fields::name("name", &bridge.name)?,
             learn: bridge.learn.unwrap_or(true),
             flood: bridge.flood.unwrap_or(true),
@@ -100,8 +103,14 @@ impl BridgeSpec {
             },
             learn_limit: (self.learn_limit != DEFAULT_LEARN_LIMIT).then_some(self.learn_limit),
             static_macs: self.static_macs.iter().map(StaticMacSpec::to_api).collect(),
+            max_macs: self.max_macs,
         }
     }
+}
+
+/// A limit of the addresses that are learned at a member.
+pub(super) fn max_macs(field: &'static str, limit: Option<u32>) -> Result<Option<u32>, Flaw> {
+    limit.map(|limit| fields::number(field, limit, 1..=MAX_LEARN_LIMIT, 0)).transpose()
 }
 
 impl StaticMacSpec {
@@ -170,6 +179,16 @@ mod tests {
         let spec = BridgeSpec::parse(&api).unwrap();
         assert_eq!(spec.mac_age, None);
         assert_eq!(spec.to_api(), api);
+    }
+
+    #[test]
+    fn a_limit_of_members_is_kept() {
+        let api = Bridge { name: "lan".into(), max_macs: Some(100), ..Bridge::default() };
+        assert_eq!(BridgeSpec::parse(&api).unwrap().to_api(), api);
+        for limit in [0, MAX_LEARN_LIMIT + 1] {
+            let api = Bridge { max_macs: Some(limit), ..api.clone() };
+            assert_eq!(BridgeSpec::parse(&api).unwrap_err().field, "max_macs");
+        }
     }
 
     #[test]

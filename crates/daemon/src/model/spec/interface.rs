@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use api::v1::{BridgePort, Fault, Interface, ReversePathFilter, RxMode};
 use ipnet::IpNet;
 
+use super::bridge::max_macs;
 use super::{IpRange, PortSpec};
 use crate::model::stable_mac::stable_mac;
 use crate::model::{Flaw, Mac, Name, fields};
@@ -58,6 +59,8 @@ pub enum L2 {
         bvi: bool,
         /// Members of the same group other than 0 don't reach each other.
         split_horizon_group: u32,
+        /// Addresses learned at it at most; `None`: as the bridge says.
+        max_macs: Option<u32>,
     },
     /// Everything goes to, and comes from, this interface.
     CrossConnect(Name),
@@ -122,11 +125,12 @@ impl InterfaceSpec {
     /// The canonical form.
     pub fn to_api(&self) -> Interface {
         let (bridge, cross_connect) = match &self.l2 {
-            Some(L2::Bridge { name, bvi, split_horizon_group }) => {
+            Some(L2::Bridge { name, bvi, split_horizon_group, max_macs }) => {
                 let port = BridgePort {
                     name: name.to_string(),
                     bvi: *bvi,
                     split_horizon_group: *split_horizon_group,
+                    max_macs: *max_macs,
                 };
                 (Some(port), String::new())
             }
@@ -260,6 +264,14 @@ impl InterfaceSpec {
     }
 }
 
+fn member_max_macs(port: &BridgePort) -> Result<Option<u32>, Flaw> {
+    if port.bvi && port.max_macs.is_some() {
+        let flaw = Flaw::new("bridge.max_macs", "is set on the routed leg, at which nothing is learned");
+        return Err(flaw.remedy("leave it out"));
+    }
+    max_macs("bridge.max_macs", port.max_macs)
+}
+
 impl L2 {
     fn parse(interface: &Interface) -> Result<Option<Self>, Flaw> {
         let cross_connect = fields::optional_name("cross_connect", &interface.cross_connect)?;
@@ -276,6 +288,7 @@ impl L2 {
                     0..=255,
                     0,
                 )?,
+                max_macs: member_max_macs(port)?,
             })),
             (None, Some(other)) if *other == *interface.name => {
                 Err(Flaw::new("cross_connect", "names the interface itself"))

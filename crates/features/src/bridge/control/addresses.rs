@@ -4,7 +4,7 @@ use super::BridgeConfig;
 use crate::bridge::table::{BLOCKED, Bridges, tick};
 use crate::interface::Interfaces;
 use graph::IfIndex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tables::mac::{MacEntry, MacError, MacKey, MacTable};
 use wire::MacAddr;
 
@@ -17,6 +17,16 @@ pub enum Place {
     Blocked,
 }
 
+impl Place {
+    /// From what the address table has.
+    const fn of(interface: u32) -> Self {
+        match interface {
+            BLOCKED => Self::Blocked,
+            interface => Self::Interface(interface as IfIndex),
+        }
+    }
+}
+
 /// An address that a bridge knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -26,6 +36,8 @@ pub struct Address {
     pub place: Place,
     /// Seconds since it was last seen; `None` for a fixed one.
     pub age: Option<u16>,
+    /// The interface for which it is held: one that has tried to take it too often.
+    pub contender: Option<IfIndex>,
 }
 
 /// Forgets what was learned longer ago than its bridge's `mac_age`, and what belongs to no bridge, in the next `buckets`
@@ -45,6 +57,37 @@ pub fn age(bridges: &Bridges, now: u64, buckets: usize) -> usize {
     })
 }
 
+/// An address that is held from now on, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldAddress {
+    /// Number of its bridge.
+    pub bridge: u16,
+    /// The address.
+    pub mac: MacAddr,
+    /// Where it is.
+    pub place: Place,
+    /// The interface that tried to take it last.
+    pub contender: IfIndex,
+    /// It is held from now on; else no longer.
+    pub begins: bool,
+}
+
+/// Addresses that are held since they were last asked about, or no longer, in the next `buckets` buckets of the address table. `now` is
+/// monotonic time in nanoseconds. To be called as [`age`] is.
+#[must_use]
+pub fn review_moves(bridges: &Bridges, now: u64, buckets: usize) -> Vec<HeldAddress> {
+    let Some(macs) = bridges.macs() else { return Vec::new() };
+    let all = macs.review_moves(tick(now), buckets).into_iter();
+    all.map(|held| HeldAddress {
+        bridge: held.entry.key.bridge(),
+        mac: MacAddr(held.entry.key.mac()),
+        place: Place::of(held.entry.interface),
+        contender: held.contender as IfIndex,
+        begins: held.begins,
+    })
+    .collect()
+}
+
 /// Forgets the addresses of a bridge, all or those behind one interface; with `fixed`, also those that are configured.
 /// Gives their number.
 pub fn forget(macs: &MacTable, number: u16, interface: Option<IfIndex>, fixed: bool) -> usize {
@@ -59,8 +102,8 @@ pub fn forget(macs: &MacTable, number: u16, interface: Option<IfIndex>, fixed: b
 pub(super) struct Allowed {
     /// Fixed addresses.
     pub(super) fixed: Vec<(MacKey, u32)>,
-    /// Interfaces at which addresses are learned.
-    pub(super) learned_at: BTreeSet<u32>,
+    /// Interfaces at which addresses are learned, and how many at most.
+    pub(super) learned_at: BTreeMap<u32, u32>,
     /// Addresses at most.
     pub(super) limit: u32,
 }
@@ -69,7 +112,7 @@ impl Allowed {
     fn has(&self, entry: &MacEntry) -> bool {
         match entry.is_static {
             true => self.fixed.contains(&(entry.key, entry.interface)),
-            false => self.learned_at.contains(&entry.interface),
+            false => self.learned_at.contains_key(&entry.interface),
         }
     }
 }
@@ -90,6 +133,9 @@ pub fn set_addresses<'a>(
     let mut full = Vec::new();
     for (number, bridge) in &allowed {
         macs.set_limit(*number, Some(bridge.limit));
+        for (interface, limit) in &bridge.learned_at {
+            macs.set_member_limit(*interface, Some(*limit));
+        }
         let fixed = bridge.fixed.iter().try_for_each(|(key, interface)| macs.insert_static(*key, *interface));
         full.extend(fixed.err().map(|error| (*number, error)));
     }
@@ -104,11 +150,9 @@ pub fn addresses(macs: &MacTable, now: u64) -> BTreeMap<u16, Vec<Address>> {
     for entry in macs.iter() {
         all.entry(entry.key.bridge()).or_default().push(Address {
             mac: MacAddr(entry.key.mac()),
-            place: match entry.interface {
-                BLOCKED => Place::Blocked,
-                interface => Place::Interface(interface as IfIndex),
-            },
+            place: Place::of(entry.interface),
             age: (!entry.is_static).then(|| entry.age(now)),
+            contender: macs.contender(entry.key, now).map(|contender| contender as IfIndex),
         });
     }
     all.values_mut().for_each(|list| list.sort_by_key(|address| address.mac));

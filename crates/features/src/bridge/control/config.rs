@@ -4,6 +4,7 @@ use super::addresses::{Allowed, Place, forget};
 use crate::bridge::table::{BLOCKED, Bridge, Member, Moves};
 use crate::interface::{Interfaces, Layer2};
 use graph::IfIndex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::mac::{MacKey, MacTable};
 use wire::MacAddr;
@@ -31,6 +32,10 @@ pub struct BridgeConfig {
     pub mac_age: u32,
     /// Learned addresses at most.
     pub learn_limit: u32,
+    /// Addresses learned at one member at most; `None`: the [`default_share`] of the limit.
+    pub max_macs: Option<u32>,
+    /// Members for which that is another number.
+    pub members_max_macs: BTreeMap<IfIndex, u32>,
     /// Addresses that are neither learned nor forgotten.
     pub static_macs: Vec<StaticMac>,
     /// Counts addresses that move, through all versions of the bridge.
@@ -48,10 +53,20 @@ impl Default for BridgeConfig {
             arp_termination: false,
             mac_age: 300,
             learn_limit: 65_536,
+            max_macs: None,
+            members_max_macs: BTreeMap::new(),
             static_macs: Vec::new(),
             moves: Moves::default(),
         }
     }
+}
+
+/// Addresses that one of so many members of a bridge may have by default: an equal share of the bridge's limit, from an eighth to half of it; at
+/// least 16, but no more than half. So one member leaves room for others whatever the limit is.
+#[must_use]
+pub fn default_share(learn_limit: u32, members: usize) -> u32 {
+    let members = members.clamp(2, 8) as u32;
+    (learn_limit / members).max(16.min(learn_limit / 2)).max(1)
 }
 
 /// A fixed address.
@@ -185,13 +200,23 @@ impl BridgeConfig {
             .iter()
             .map(|(mac, place)| (MacKey::new(number, mac.0), place.number()))
             .collect();
-        let learned_at = members(number, interfaces).map(|(member, _)| u32::from(member.interface));
+        let learning =
+            || members(number, interfaces).filter(|(_, bvi)| !bvi).map(|(member, _)| member.interface);
+        let count = learning().count();
+        let with_limit = |interface| (u32::from(interface), self.max_macs_of(interface, count));
         Allowed {
             // The table counts fixed addresses, too.
             limit: self.learn_limit.saturating_add(fixed.len() as u32),
-            learned_at: learned_at.filter(|_| self.learn).collect(),
+            learned_at: learning().filter(|_| self.learn).map(with_limit).collect(),
             fixed,
         }
+    }
+
+    /// Addresses that may be learned at one of so many members.
+    #[must_use]
+    pub fn max_macs_of(&self, interface: IfIndex, members: usize) -> u32 {
+        let own = self.members_max_macs.get(&interface).copied();
+        own.or(self.max_macs).unwrap_or(default_share(self.learn_limit, members))
     }
 
     /// Configured addresses and those of the BVI.

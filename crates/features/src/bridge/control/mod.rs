@@ -6,5 +6,5 @@
 mod addresses;
 mod config;
 
-pub use addresses::{Address, Place, addresses, age, forget, set_addresses};
-pub use config::{BridgeConfig, BridgeError, MAX_AGE, StaticMac};
+pub use addresses::{Address, HeldAddress, Place, addresses, age, forget, review_moves, set_addresses};
+pub use config::{BridgeConfig, BridgeError, MAX_AGE, StaticMac, default_share};

@@ -4,6 +4,7 @@ mod addresses;
 mod answering;
 mod forwarding;
 mod limits;
+mod shares;
 
 use super::control::{BridgeConfig, Place, StaticMac};
 use super::{Bridges, control};

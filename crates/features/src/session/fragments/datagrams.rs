@@ -1,5 +1,5 @@
-//! What is known of datagrams that come in fragments, and fragments that came before the first of theirs. Bounded for each interface, so that one
-//! that floods loses its own.
+//! What is known of datagrams that come in fragments, and fragments that came before the first of theirs. Bounded for each interface of origin, so that
+//! one that floods loses its own.
 
 use super::piece::{Piece, Ports};
 use graph::IfIndex;

@@ -2,6 +2,7 @@
 
 use super::datagrams::{Datagrams, Later};
 use super::piece::{Pieces, Ports};
+use crate::bridge::Origins;
 use crate::reassembly::owner_of_fragments;
 use crate::session::tenants::Tenants;
 use crate::session::tuple::Kind;
@@ -52,6 +53,7 @@ graph::counters! {
 /// One worker's instance.
 pub(super) struct Reassembly<F> {
     tenants: Part<Tenants>,
+    origins: Origins,
     /// What comes in, and what engines send back: the same datagrams may be under way there a second time.
     datagrams: [Datagrams; 2],
     family: PhantomData<F>,
@@ -60,7 +62,8 @@ pub(super) struct Reassembly<F> {
 impl<F: Pieces> Reassembly<F> {
     /// The node.
     pub(super) fn boxed(cx: &NodeContext<'_>) -> Box<dyn Node> {
-        Box::new(Self { tenants: cx.table(), datagrams: Default::default(), family: PhantomData })
+        let (tenants, origins) = (cx.table(), Origins::new(cx));
+        Box::new(Self { tenants, origins, datagrams: Default::default(), family: PhantomData })
     }
 }
 
@@ -91,7 +94,7 @@ impl<F: Pieces> Node for Reassembly<F> {
 impl<F: Pieces> Reassembly<F> {
     /// Takes a fragment: it goes on with its ports, waits, or is another worker's to know.
     fn fragment(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<(), Drop> {
-        let rx_if = ctx.packets.meta(slot).rx_if;
+        let (rx_if, origin) = (ctx.packets.meta(slot).rx_if, self.origins.of(ctx, slot));
         let tenants = ctx.tables.get(self.tenants);
         let (context, edge) = match tenants.engines.get(rx_if) {
             Some(side) => (side.context, Next::Returned.edge()),
@@ -111,7 +114,7 @@ impl<F: Pieces> Reassembly<F> {
             let said = (mark.kind == Kind::Flow).then(|| Ports::of(&key, mark.from_high));
             ctx.packets.meta_mut(slot).flags.set(Flags::FRAGMENT);
             ctx.emit(edge, slot);
-            for packet in datagrams.first(&piece, rx_if, ctx.now, said) {
+            for packet in datagrams.first(&piece, origin, ctx.now, said) {
                 let waited = packet.meta().rx_if;
                 match (said, ctx.packets.adopt(&packet)) {
                     (Some(ports), Ok(slot)) => on(ctx, slot, ports, edge),
@@ -122,7 +125,7 @@ impl<F: Pieces> Reassembly<F> {
             return Ok(());
         }
         let packets = &*ctx.packets;
-        match datagrams.later(&piece, rx_if, ctx.now, || packets.own(slot)) {
+        match datagrams.later(&piece, origin, ctx.now, || packets.own(slot)) {
             Later::Known(ports) => on(ctx, slot, ports, edge),
             Later::NoPorts => return Err(Drop::NoPorts),
             Later::TooMany => return Err(Drop::TooMany),
