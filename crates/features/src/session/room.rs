@@ -1,5 +1,5 @@
-//! Who makes room for whom: of each tenant's sessions the oldest that is blocked, then the oldest that is embryonic or over, then one that nothing was heard of
-//! for long.
+//! Eviction order: of each tenant's sessions the oldest that is blocked, then the oldest that is embryonic or over, then one that is idle. In a full table, a
+//! tenant below its guaranteed share also takes the place of an established session of the tenant that has most.
 
 use super::entry::{ROOMS, Room};
 use super::events::End;
@@ -122,7 +122,28 @@ impl Sessions {
             // With each packet another one.
             self.next_crowd();
         }
-        self.evict(self.crowd, end, tick)
+        self.evict(self.crowd, end, tick) || self.evict_above_share(number, end)
+    }
+
+    /// Ends an established session of the tenant that has most, where the newcomer's tenant has less than half as many: with so many tenants,
+    /// each is guaranteed the table divided by their number and one. False where it has its share, as far as this looks.
+    #[cold]
+    fn evict_above_share(&mut self, number: u16, end: End) -> bool {
+        let len = |at: u16| self.parts.get(usize::from(at)).map_or(0, Part::len);
+        let parts = self.parts.len();
+        let from = usize::from(self.looked_from);
+        let looked_at = (from..from + TENANTS.min(parts)).map(|at| (at % parts) as u16).chain([self.largest]);
+        let Some(largest) = looked_at.max_by_key(|at| len(*at)) else { return false };
+        let above = largest != number && len(number) < len(largest) / 2;
+        (self.largest, self.looked_from) = (largest, ((from + TENANTS) % parts) as u16);
+        let Some(part) = self.parts.get(usize::from(largest)).filter(|_| above) else { return false };
+        let session = part.list(Room::Settled).head;
+        if session == NONE {
+            return false;
+        }
+        part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
+        self.end(session, end);
+        true
     }
 
     /// Looks for a tenant with sessions that make room: the one that had most may have none left; then the next one that has any is as good. False where it finds none, as far as it looks.

@@ -46,6 +46,9 @@ pub struct Sessions {
     pub(super) parts: Vec<Part>,
     /// A tenant with many sessions that make room: where others are short of it.
     pub(super) crowd: u16,
+    /// The tenant that had most sessions when that was last asked, and where the search goes on.
+    pub(super) largest: u16,
+    pub(super) looked_from: u16,
     /// Where the look for places goes on that are owed to other workers.
     pub(super) round: Round,
     /// The sources that they count at.
@@ -93,6 +96,8 @@ impl Default for Sessions {
             wheel: TimerWheel::new(0),
             parts: Vec::new(),
             crowd: 0,
+            largest: 0,
+            looked_from: 0,
             round: Round::default(),
             sources: Beside::default(),
             tcp: Beside::default(),

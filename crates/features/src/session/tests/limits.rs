@@ -236,6 +236,27 @@ fn a_table_that_is_full_of_answered_sessions_has_who_comes_make_room_first() {
     });
 }
 
+/// Quotas that exceed the table, and all of it in use by one tenant: the other one has its share all the same.
+#[test]
+fn a_tenant_has_a_share_of_a_table_that_another_one_has_filled() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[tenant(), tenant()]);
+        let key = bench.key::<Tenants>();
+        ["udp", "udp answer", "echo", "echo answer"]
+            .into_iter()
+            .for_each(|name| pass(&mut bench, text, name));
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 2));
+        dropped(&mut bench, text, "another udp", &format!("{node} table-full"));
+        begin_as(&mut bench, 2);
+        pass(&mut bench, text, "tcp syn");
+        assert_eq!(of_each(&mut bench), [1, 1]);
+        ["tcp syn-ack answer", "tcp ack"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        dropped(&mut bench, text, "another udp", &format!("{node} table-full"));
+        assert_eq!(of_each(&mut bench), [1, 1], "no more than its share");
+        assert_eq!(count(&bench, node, "evicted-for-table"), 1);
+    });
+}
+
 #[test]
 fn many_in_one_vector_keep_to_the_quota() {
     everywhere(|tier, text, node| {
