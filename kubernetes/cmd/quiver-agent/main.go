@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -28,6 +27,7 @@ import (
 	"quiver/kubernetes/internal/balance"
 	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/escape"
 	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/install"
@@ -59,19 +59,22 @@ const hostWord = "host"
 // How long calls that are being answered at the end may still take.
 const farewellTime = 5 * time.Second
 
+// So long a client of the agent may take to begin to speak.
+const helloTime = 5 * time.Second
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == probeWord {
 		if err := probed(ctx, os.Args[2:], os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			escape.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
 	if len(os.Args) == 2 && os.Args[1] == hostWord {
 		if err := host.Describe(os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			escape.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
@@ -337,12 +340,12 @@ func serve(ctx context.Context, path string, server *agent.Agent, watched *calls
 		return err
 	}
 	old := syscall.Umask(0o177)
-	listener, err := net.Listen("unix", path)
+	listener, err := health.Listen("unix", path, health.Limits{Connections: 1024, OfOne: 64})
 	syscall.Umask(old)
 	if err != nil {
 		return err
 	}
-	rpc := grpc.NewServer(grpc.UnaryInterceptor(watched.Unary))
+	rpc := grpc.NewServer(grpc.UnaryInterceptor(watched.Unary), grpc.ConnectionTimeout(helloTime), grpc.MaxConcurrentStreams(64))
 	agentv1.RegisterPodNetworkServer(rpc, server)
 	go func() {
 		<-ctx.Done()

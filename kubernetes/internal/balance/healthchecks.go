@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"quiver/kubernetes/internal/health"
 )
 
 const (
@@ -19,7 +21,14 @@ const (
 	checkTime = 5 * time.Second
 	// So long they wait at most until it is known whether the node forwards: what hangs shall be told, too.
 	healthTime = 3 * time.Second
+	// So long a load balancer may keep its connection between two checks.
+	idleTime = 2 * time.Minute
+	// Most bytes of a request's head.
+	headBytes = 8 << 10
 )
+
+// Load balancers are few; the port is open to all who reach the node.
+var checkLimits = health.Limits{Connections: 64, OfOne: 16}
 
 // check is what a load balancer outside of the cluster is told at the port of a Service (healthCheckNodePort): whether this node has a pod of
 // it, and forwards, for only then it is of any use to send there what is answered locally.
@@ -97,12 +106,12 @@ func (c *checks) close() {
 }
 
 func listen(key types.NamespacedName, port uint16, healthy func(context.Context) error) (*check, error) {
-	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	listener, err := health.Listen("tcp", fmt.Sprintf(":%d", port), checkLimits)
 	if err != nil {
 		return nil, err
 	}
 	made := &check{of: key, healthy: healthy, listener: listener}
-	server := &http.Server{Handler: made, ReadTimeout: checkTime, WriteTimeout: checkTime}
+	server := &http.Server{Handler: made, ReadHeaderTimeout: health.HeadTime, ReadTimeout: checkTime, WriteTimeout: checkTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes}
 	go func() { _ = server.Serve(listener) }()
 	return made, nil
 }

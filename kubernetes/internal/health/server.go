@@ -5,16 +5,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"quiver/kubernetes/internal/escape"
 )
 
 // One probe may take this long: kubelet asks again.
 const probeTime = 4 * time.Second
+
+// Limits of connections: probes, scrapers, and whoever else reaches the address.
+var limits = Limits{Connections: 64, OfOne: 16}
+
+const (
+	// So long a connection may stay between two requests: longer than probes and scrapes are apart.
+	idleTime = 2 * time.Minute
+	// A probe's head has some hundred bytes.
+	headBytes = 8 << 10
+	// Collections of metrics at a time.
+	scrapes = 4
+)
 
 // Node is what is asked about.
 type Node interface {
@@ -28,11 +41,13 @@ type Node interface {
 
 // Serve answers at an address until the context ends: /livez whenever it can, /readyz as the node is, /metrics from a registry (nil: there are none).
 func Serve(ctx context.Context, address string, node Node, figures prometheus.Gatherer) error {
-	listener, err := net.Listen("tcp", address)
+	listener, err := Listen("tcp", address, limits)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(node, figures), ReadTimeout: probeTime, WriteTimeout: 2 * probeTime}
+	server := &http.Server{
+		Handler: handler(node, figures), ReadHeaderTimeout: HeadTime, ReadTimeout: probeTime, WriteTimeout: 2 * probeTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes,
+	}
 	go func() {
 		<-ctx.Done()
 		server.Close()
@@ -50,16 +65,17 @@ func handler(node Node, figures prometheus.Gatherer) http.Handler {
 		ctx, cancel := context.WithTimeout(request.Context(), probeTime)
 		defer cancel()
 		if err := node.Ready(ctx); err != nil {
-			http.Error(answer, "not forwarding: "+err.Error(), http.StatusServiceUnavailable)
+			http.Error(answer, "not forwarding: "+escape.Error(err), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(answer, node.Well())
+		escape.Fprintln(answer, node.Well())
 		if warning := node.Warning(); warning != nil {
-			fmt.Fprintln(answer, warning)
+			escape.Fprintln(answer, warning)
 		}
 	})
 	if figures != nil {
-		paths.Handle("GET /metrics", promhttp.HandlerFor(figures, promhttp.HandlerOpts{}))
+		// (A scraper that reads slowly keeps none of the others waiting, and no more than that many texts in memory.)
+		paths.Handle("GET /metrics", promhttp.HandlerFor(figures, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
 	}
 	return paths
 }
