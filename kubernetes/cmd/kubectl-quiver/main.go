@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/exec"
 
+	"quiver/kubernetes/internal/escape"
 	"quiver/kubernetes/internal/inspect"
 )
 
@@ -82,17 +83,17 @@ func status(ctx context.Context, err error) int {
 	case errors.Is(err, errUnwell):
 		return 1
 	case errors.As(err, &wrong):
-		fmt.Fprintln(os.Stderr, "kubectl-quiver:", err)
+		escape.Fprintln(os.Stderr, "kubectl-quiver:", err)
 		return misuse
 	case ctx.Err() != nil:
 		text := errInterrupted.Error()
 		if more := besides(err); len(more) > 0 {
 			text += ": " + strings.Join(more, "; ")
 		}
-		fmt.Fprintln(os.Stderr, "kubectl-quiver:", text)
+		escape.Fprintln(os.Stderr, "kubectl-quiver:", text)
 		return interrupted
 	}
-	fmt.Fprintln(os.Stderr, "kubectl-quiver:", err)
+	escape.Fprintln(os.Stderr, "kubectl-quiver:", err)
 	return 1
 }
 
@@ -223,9 +224,9 @@ func sysdump(ctx context.Context, cluster *inspect.Cluster, path string) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	fmt.Println("written:", path)
+	escape.Fprintln(os.Stdout, "written:", path)
 	if missing > 0 {
-		fmt.Fprintf(os.Stderr, "kubectl-quiver: what belongs into it couldn't all be had; so many of its files say why: %d\n", missing)
+		escape.Fprintf(os.Stderr, "kubectl-quiver: what belongs into it couldn't all be had; so many of its files say why: %d\n", missing)
 		return errUnwell
 	}
 	return nil

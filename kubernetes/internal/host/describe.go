@@ -11,6 +11,8 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"quiver/kubernetes/internal/escape"
 )
 
 // Describe writes what the kernel has in the network namespace we are in: devices with their addresses, routes of all tables and which rule asks which, and
@@ -21,12 +23,12 @@ func Describe(to io.Writer) error {
 		title string
 		write func(io.Writer) error
 	}{{"devices", describeDevices}, {"rules of routing", describeRules}, {"routes", describeRoutes}, {"nftables", describeTables}} {
-		fmt.Fprintf(to, "# %s\n", part.title)
+		escape.Fprintf(to, "# %s\n", part.title)
 		if err := part.write(to); err != nil {
-			fmt.Fprintf(to, "%v\n", err)
+			escape.Fprintf(to, "%v\n", err)
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", part.title, err))
 		}
-		fmt.Fprintln(to)
+		escape.Fprintln(to)
 	}
 	return failed
 }
@@ -38,13 +40,13 @@ func describeDevices(to io.Writer) error {
 	}
 	for _, link := range links {
 		about := link.Attrs()
-		fmt.Fprintf(to, "%d: %s: %s mtu %d %s %s\n", about.Index, about.Name, link.Type(), about.MTU, about.OperState, about.Flags)
+		escape.Fprintf(to, "%d: %s: %s mtu %d %s %s\n", about.Index, about.Name, link.Type(), about.MTU, about.OperState, about.Flags)
 		addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 		if err != nil {
 			return err
 		}
 		for _, one := range addresses {
-			fmt.Fprintf(to, "    %s\n", one.IPNet)
+			escape.Fprintf(to, "    %s\n", one.IPNet)
 		}
 	}
 	return nil
@@ -56,7 +58,7 @@ func describeRules(to io.Writer) error {
 		return err
 	}
 	for _, one := range rules {
-		fmt.Fprintln(to, one)
+		escape.Fprintln(to, one)
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ func describeRoutes(to io.Writer) error {
 		names[link.Attrs().Index] = link.Attrs().Name
 	}
 	for _, one := range routes {
-		fmt.Fprintln(to, routeText(one, names))
+		escape.Fprintln(to, routeText(one, names))
 	}
 	return nil
 }
@@ -130,7 +132,7 @@ func describeTables(to io.Writer) error {
 		return err
 	}
 	for _, table := range tables {
-		fmt.Fprintf(to, "table %s %s\n", familyWord(table.Family), table.Name)
+		escape.Fprintf(to, "table %s %s\n", familyWord(table.Family), table.Name)
 		sets, err := connection.GetSets(table)
 		if err != nil {
 			return err
@@ -140,22 +142,22 @@ func describeTables(to io.Writer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(to, "  set %s: %d elements\n", set.Name, len(elements))
+			escape.Fprintf(to, "  set %s: %d elements\n", set.Name, len(elements))
 			for _, one := range elements[:min(len(elements), someElements)] {
-				fmt.Fprintf(to, "    %x%s\n", one.Key, map[bool]string{true: " (end)"}[one.IntervalEnd])
+				escape.Fprintf(to, "    %x%s\n", one.Key, map[bool]string{true: " (end)"}[one.IntervalEnd])
 			}
 		}
 		for _, chain := range chains {
 			if chain.Table.Name != table.Name || chain.Table.Family != table.Family {
 				continue
 			}
-			fmt.Fprintf(to, "  chain %s%s\n", chain.Name, baseText(chain))
+			escape.Fprintf(to, "  chain %s%s\n", chain.Name, baseText(chain))
 			rules, err := connection.GetRules(table, chain)
 			if err != nil {
 				return err
 			}
 			for _, rule := range rules {
-				fmt.Fprintf(to, "    %s\n", ruleText(rule))
+				escape.Fprintf(to, "    %s\n", ruleText(rule))
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"quiver/kubernetes/internal/escape"
 )
 
 // Each runs the command line `quiver` on every node that has Quiver, and writes what it says below the node's name. Where that fails, the others'
@@ -36,7 +38,7 @@ func each(to io.Writer, nodes []Node, quiver func(Node) ([]byte, error)) error {
 	waiting.Wait()
 	for i, node := range nodes {
 		if failures[i] == nil {
-			fmt.Fprintf(to, "%s:\n%s\n", node.Name, bytes.TrimSpace(said[i]))
+			escape.Fprintf(to, "%s:\n%s\n", node.Name, []byte(escape.Lines(string(bytes.TrimSpace(said[i])))))
 		}
 	}
 	return errors.Join(failures...)

@@ -14,6 +14,7 @@ import (
 	core "k8s.io/api/core/v1"
 
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/escape"
 )
 
 // A node that doesn't answer in this time doesn't.
@@ -216,14 +217,14 @@ func Print(to io.Writer, all []Status) error {
 		if node.MTU != 0 {
 			mtu = fmt.Sprint(node.MTU)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", node.Name, forwards, version, up, node.Restarts, pods, memifs, tunnels, mtu)
+		escape.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", node.Name, forwards, version, up, node.Restarts, pods, memifs, tunnels, mtu)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, node := range all {
 		for _, trouble := range node.Troubles {
-			fmt.Fprintf(to, "%s: %s\n", node.Name, trouble)
+			escape.Fprintf(to, "%s: %s\n", node.Name, trouble)
 		}
 	}
 	return nil

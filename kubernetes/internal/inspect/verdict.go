@@ -1,11 +1,12 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
 	"text/tabwriter"
+
+	"quiver/kubernetes/internal/escape"
 )
 
 // Verdict is what one node says of a session that somebody would begin: its policies, or who is behind a Service there.
@@ -74,7 +75,7 @@ func PrintVerdicts(to io.Writer, all []Verdict, asJSON bool) (pass bool, err err
 		if one.Port != 0 {
 			to = netip.AddrPortFrom(one.To, one.Port).String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.From, to, one.Node, one.word(), one.Because)
+		escape.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.From, to, one.Node, one.word(), one.Because)
 	}
 	return pass, table.Flush()
 }
@@ -97,7 +98,5 @@ func encodeVerdicts(to io.Writer, all []Verdict, pass bool) error {
 	for _, one := range all {
 		said.Verdicts = append(said.Verdicts, verdict{one.From, one.To, one.Port, one.Node, one.word(), one.Because, one.Service, one.Endpoints})
 	}
-	encoder := json.NewEncoder(to)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(said)
+	return escape.JSON(to, said)
 }

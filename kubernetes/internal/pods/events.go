@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+
+	"quiver/kubernetes/internal/escape"
 )
 
 // newRecorder writes events. Those that repeat become one with a count, and who causes many is slowed down.
@@ -22,19 +24,19 @@ func newRecorder(api client.CoreV1Interface, node string) (record.EventRecorder,
 // TellService writes a warning on a Service.
 func (c *Cluster) TellService(key types.NamespacedName, uid types.UID, reason, message string) {
 	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: key.Namespace, Name: key.Name, UID: uid}
-	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
+	c.recorder.Event(whose, core.EventTypeWarning, reason, escape.Text(message))
 }
 
 // TellNode writes a warning on this node.
 func (c *Cluster) TellNode(reason, message string) {
 	// (As kubelet's have it, by which kubectl finds them: a node's name in the place of its UID.)
 	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: types.UID(c.node)}
-	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
+	c.recorder.Event(whose, core.EventTypeWarning, reason, escape.Text(message))
 }
 
 // TellPolicy writes a warning on a policy of whatever kind.
 func (c *Cluster) TellPolicy(policy *core.ObjectReference, reason, message string) {
-	c.recorder.Event(policy, core.EventTypeWarning, reason, message)
+	c.recorder.Event(policy, core.EventTypeWarning, reason, escape.Text(message))
 }
 
 // Annotate has a pod have an annotation. It is written as part of the pod's status, which needs no right to change pods themselves.
@@ -59,5 +61,5 @@ func (c *Cluster) Tell(pod ID, well bool, reason, message string) {
 		kind = core.EventTypeNormal
 	}
 	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
-	c.recorder.Event(whose, kind, reason, message)
+	c.recorder.Event(whose, kind, reason, escape.Text(message))
 }

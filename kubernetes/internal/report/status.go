@@ -10,6 +10,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/escape"
 )
 
 // Annotation of a pod that tells it.
@@ -92,7 +93,7 @@ func (r running) of(record *attachment.Record) []Interface {
 	if !spec.L3 {
 		shape.Mode, memif.MAC = "ethernet", dataplane.MemifMAC
 	}
-	memif.ID, memif.Connected, memif.Peer, memif.LastDisconnect = state.Id, state.Connected, state.PeerName, state.LastDisconnect
+	memif.ID, memif.Connected, memif.Peer, memif.LastDisconnect = state.Id, state.Connected, escape.Text(state.PeerName), escape.Text(state.LastDisconnect)
 	if memif.Connected {
 		shape.RxQueues, shape.TxQueues, memif.RingSize = 0, 0, 0
 		for _, queue := range state.Queues {
