@@ -19,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("words.rs"), words(&descriptors)?)?;
 
+    std::fs::write(out.join("texts.rs"), texts(&descriptors)?)?;
+
     let configuration = configuration(&descriptors);
     let mut builder = tonic_prost_build::configure();
     for file in &descriptors.file {
@@ -155,6 +157,91 @@ fn words(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
         )?;
     }
     Ok(code)
+}
+
+/// `impl Texts` for every message.
+fn texts(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
+    let mut code = String::new();
+    for message in descriptors.file.iter().flat_map(|file| &file.message_type) {
+        if !message.nested_type.is_empty() {
+            return Err(format!(
+                "message {}: maps and messages within messages aren't known here",
+                message.name()
+            )
+            .into());
+        }
+        let name = message.name();
+        writeln!(code, "impl crate::escape::Texts for crate::v1::{name} {{\n    fn escape(&mut self) {{")?;
+        let (mut oneofs, mut any) = (BTreeMap::<i32, String>::new(), false);
+        for field in &message.field {
+            let Some(call) = escape_call(name, field) else { continue };
+            any = true;
+            let ident = ident(field.name());
+            match (field.label(), field.oneof_index) {
+                (Label::Repeated, _) => writeln!(code, "        for it in &mut self.{ident} {{ {call} }}")?,
+                (_, Some(index)) if !field.proto3_optional() => {
+                    let arm = format!("Some({}(it)) => {{ {call} }} ", camel(field.name()));
+                    oneofs.entry(index).or_default().push_str(&arm.replace("Some(", "Some(ONEOF::"));
+                }
+                _ if field.r#type() == Type::String && !field.proto3_optional() => {
+                    writeln!(code, "        {{ let it = &mut self.{ident}; {call} }}")?;
+                }
+                _ => writeln!(code, "        if let Some(it) = &mut self.{ident} {{ {call} }}")?,
+            }
+        }
+        for (index, arms) in oneofs {
+            let oneof =
+                message.oneof_decl.get(usize::try_from(index)?).ok_or("a oneof that isn't declared")?.name();
+            let path = format!("crate::v1::{}::{}", snake(name), camel(oneof));
+            let arms = arms.replace("ONEOF", &path);
+            writeln!(code, "        match &mut self.{} {{ {arms}_ => {{}} }}", ident(oneof))?;
+        }
+        if !any {
+            writeln!(code, "        let _ = self;")?;
+        }
+        writeln!(code, "    }}\n}}")?;
+    }
+    Ok(code)
+}
+
+/// What escapes a field's value `it`; none where it has no text.
+fn escape_call(message: &str, field: &FieldDescriptorProto) -> Option<&'static str> {
+    match field.r#type() {
+        // What a node has seen of a packet is several lines.
+        Type::String if (message, field.name()) == ("TraceStep", "text") => {
+            Some("crate::escape::lines_in_place(it);")
+        }
+        Type::String => Some("crate::escape::in_place(it);"),
+        Type::Message => Some("crate::escape::Texts::escape(it);"),
+        _ => None,
+    }
+}
+
+/// A field's name in Rust.
+fn ident(name: &str) -> String {
+    let is_keyword = ["type", "match", "in", "ref", "move", "loop", "use", "where"].contains(&name);
+    if is_keyword { format!("r#{name}") } else { name.to_owned() }
+}
+
+/// `NextHop` for `next_hop`.
+fn camel(name: &str) -> String {
+    let words = name.split('_').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_uppercase() + rest
+    });
+    words.collect()
+}
+
+/// `next_hop` for `NextHop`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for (at, character) in name.char_indices() {
+        if character.is_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.extend(character.to_lowercase());
+    }
+    snake
 }
 
 /// `MEMIF_ROLE_` for `enum MemifRole { MEMIF_ROLE_UNSPECIFIED = 0; … }`.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::escape;
 use api::v1::quiver_client::QuiverClient;
 use tonic::transport::Channel;
 
@@ -63,7 +64,7 @@ impl Context {
 
     /// Writes a remark to standard error. Nothing can be done if that fails.
     pub(crate) fn remark(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(io::stderr(), "{}", escape::lines(text));
     }
 }
 

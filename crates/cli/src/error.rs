@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use api::escape;
 use api::v1::ApplyResponse;
 use tonic::{Code, Status};
 
@@ -131,7 +132,7 @@ fn is_broken(status: &Status) -> bool {
 
 /// What quiverd said, with a remedy where its words can't have one.
 fn explain(status: &Status) -> String {
-    let said = status.message();
+    let said = &*escape::text(status.message());
     match status.code() {
         _ if is_broken(status) => format!("quiverd went away ({said}); see its log (journalctl -u quiverd)"),
         Code::Unimplemented => {

@@ -47,8 +47,8 @@ pub(crate) struct ExplainArgs {
 pub(crate) async fn run(context: &Context, args: &ExplainArgs) -> Result<Exit, Error> {
     let request = request(args)?;
     let mut client = context.connect().await?;
-    let answer = client.explain(request.clone()).await.doing("explain")?;
-    let text = args.output.output.write(&answer, |answer| shown(&request, answer, context.paint))?;
+    let mut answer = client.explain(request.clone()).await.doing("explain")?;
+    let text = args.output.output.write(&mut answer, |answer| shown(&request, answer, context.paint))?;
     context.print(&text)?;
     Ok(Exit::Done)
 }

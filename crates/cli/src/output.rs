@@ -1,5 +1,6 @@
 //! In which form an answer is written.
 
+use api::escape::Texts;
 use api::text;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -26,17 +27,21 @@ pub(crate) struct OutputArgs {
 }
 
 impl Form {
-    /// Writes a message. Tables are different for every message, so `table` makes them.
+    /// Writes a message. Tables are different for every message, so `table` makes them, of a message whose texts are
+    /// escaped.
     ///
     /// # Errors
     /// [`Error::Text`] for numbers that TOML doesn't have.
-    pub(crate) fn write<T: Serialize>(
+    pub(crate) fn write<T: Serialize + Texts>(
         self,
-        message: &T,
+        message: &mut T,
         table: impl FnOnce(&T) -> String,
     ) -> Result<String, Error> {
         Ok(match self {
-            Self::Table => table(message),
+            Self::Table => {
+                message.escape();
+                table(message)
+            }
             Self::Json => text::write(message, text::Format::Json)?,
             Self::Toml => text::write(message, text::Format::Toml)?,
         })

@@ -8,7 +8,8 @@ use crate::control::Handle;
 
 /// Says that clients may connect.
 pub fn ready(status: &str) {
-    send(&[NotifyState::Ready, NotifyState::Status(status)]);
+    // A line break would begin another assignment.
+    send(&[NotifyState::Ready, NotifyState::Status(&api::escape::text(status))]);
 }
 
 /// Says that we are stopping.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::{TomlError, pieces};
+use super::{TomlError, pieces, plain};
+use crate::escape;
 use crate::v1::Config;
 
 /// A text form.
@@ -83,13 +84,21 @@ pub fn read_config(text: &str, format: Format) -> Result<Config, TextError> {
     })
 }
 
-/// Writes a message; the text ends with a line break.
+/// Writes a message; the text ends with a line break. Characters that mislead are written as escapes of the form.
 ///
 /// # Errors
 /// [`TextError::WriteToml`] if a number is above the range of TOML (2^63 - 1).
 pub fn write<T: Serialize>(message: &T, format: Format) -> Result<String, TextError> {
     Ok(match format {
-        Format::Toml => toml::to_string(message)?,
-        Format::Json => serde_json::to_string_pretty(message)? + "\n",
+        Format::Toml => plain::toml(toml::to_string(message)?),
+        Format::Json => escape::json(&(serde_json::to_string_pretty(message)? + "\n")).into_owned(),
     })
+}
+
+/// Writes a message as JSON in one line, with its line break.
+///
+/// # Errors
+/// [`TextError::Json`].
+pub fn line<T: Serialize>(message: &T) -> Result<String, TextError> {
+    Ok(escape::json(&(serde_json::to_string(message)? + "\n")).into_owned())
 }

@@ -8,11 +8,12 @@ mod format;
 pub mod hex;
 pub(crate) mod interface;
 mod pieces;
+mod plain;
 mod strings;
 mod toml_error;
 mod word;
 
-pub use format::{Format, TextError, read_config, write};
+pub use format::{Format, TextError, line, read_config, write};
 pub use toml_error::TomlError;
 pub use word::{Word, Words};
 

@@ -49,9 +49,12 @@ pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<Exit, E
         ..ApplyRequest::default()
     };
     let asked = report::Asked::new(&request);
-    let response = api::client::apply(&mut context.connect().await?, request).await.doing("apply")?;
+    let mut response = api::client::apply(&mut context.connect().await?, request).await.doing("apply")?;
     context.print(
-        &args.output.output.write(&response, |response| report::report(response, &asked, context.paint))?,
+        &args
+            .output
+            .output
+            .write(&mut response, |response| report::report(response, &asked, context.paint))?,
     )?;
     Ok(exit(&response))
 }

@@ -63,9 +63,10 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs) -> Result<Exit,
                 // Objects that weren't there came out as applied, which isn't what people want to read.
                 told.results.retain(|result| result.object.as_ref().is_none_or(|it| !missing.contains(&it)));
             }
-            context.print(&report::report(&told, &asked, context.paint))?;
+            let text = Form::Table.write(&mut told, |told| report::report(told, &asked, context.paint))?;
+            context.print(&text)?;
         }
-        form => context.print(&form.write(&response, |_| String::new())?)?,
+        form => context.print(&form.write(&mut response.clone(), |_| String::new())?)?,
     }
     match missing.as_slice() {
         _ if apply::exit(&response) == Exit::Refused => Ok(Exit::Refused),

@@ -35,15 +35,17 @@ pub(crate) async fn diff(context: &Context, args: &DiffArgs) -> Result<Exit, Err
         ..ApplyRequest::default()
     };
     let asked = report::Asked::new(&request);
-    let response = api::client::apply(&mut context.connect().await?, request).await.doing("diff")?;
+    let mut response = api::client::apply(&mut context.connect().await?, request).await.doing("diff")?;
     let exit = match apply::exit(&response) {
         Exit::Done if !response.changes.is_empty() => Exit::Differs,
         exit => exit,
     };
     let text = match args.output.output {
         // What is refused can't be compared: the report says why.
-        Form::Table if exit == Exit::Refused => report::report(&response, &asked, context.paint),
-        form => form.write(&response, |response| report::changes(&response.changes, context.paint))?,
+        form @ Form::Table if exit == Exit::Refused => {
+            form.write(&mut response, |response| report::report(response, &asked, context.paint))?
+        }
+        form => form.write(&mut response, |response| report::changes(&response.changes, context.paint))?,
     };
     context.print(&text)?;
     Ok(exit)

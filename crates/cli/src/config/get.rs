@@ -42,11 +42,12 @@ pub(crate) async fn get(context: &Context, args: &GetArgs) -> Result<Exit, Error
         (Some(name), None) => kind.map_or_else(|| name.clone(), |kind| full_name(kind, name)),
         (None, name) => name.clone().unwrap_or_default(),
     };
-    let response = objects(&mut context.connect().await?, kind, &name).await?;
+    let mut response = objects(&mut context.connect().await?, kind, &name).await?;
     let text = match args.output.output {
-        Form::Table => rows::table(&response, context.paint),
-        form if args.status => form.write(&response, |_| String::new())?,
-        form => form.write(&config(response), |_| String::new())?,
+        form if form == Form::Table || args.status => {
+            form.write(&mut response, |response| rows::table(response, context.paint))?
+        }
+        form => form.write(&mut config(response), |_| String::new())?,
     };
     context.print(&text)?;
     Ok(Exit::Done)

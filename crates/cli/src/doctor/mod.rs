@@ -45,7 +45,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Error> {
     let files = Files::real();
     let root = rustix::process::geteuid().is_root();
-    let report = Report::new(vec![
+    let mut report = Report::new(vec![
         kernel::version(&files),
         kernel::memfd(),
         kernel::autogroup(&files),
@@ -58,6 +58,6 @@ pub(crate) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Er
         state::check(&args.state_dir, root),
         quiverd::check(context).await,
     ]);
-    context.print(&args.output.output.write(&report, |report| report.table(context.paint))?)?;
+    context.print(&args.output.output.write(&mut report, |report| report.table(context.paint))?)?;
     Ok(if report.verdict() == Verdict::Fail { Exit::Differs } else { Exit::Done })
 }

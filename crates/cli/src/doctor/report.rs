@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use api::escape::{self, Texts};
 use serde::Serialize;
 
 use super::{Check, Verdict};
@@ -52,6 +53,14 @@ impl Report {
         };
         let _ = writeln!(text, "\n{ok} ok, {warn} warn, {fail} fail: {conclusion}");
         text
+    }
+}
+
+impl Texts for Report {
+    fn escape(&mut self) {
+        for check in &mut self.checks {
+            [&mut check.found, &mut check.meaning, &mut check.remedy].into_iter().for_each(escape::in_place);
+        }
     }
 }
 

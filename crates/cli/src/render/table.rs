@@ -1,5 +1,7 @@
 //! Columns of text, two blanks apart, as kubectl and vppctl write them.
 
+use api::escape;
+
 use super::{Paint, Tone};
 
 /// Blanks between columns.
@@ -39,9 +41,11 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// With a meaning.
+    /// With a meaning. Its text is escaped: a cell stays within its line and column.
     pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        let mut text = text.into();
+        escape::in_place(&mut text);
+        Self { text, tone }
     }
 }
 
@@ -157,6 +161,13 @@ mod tests {
              pod-a                12\n\
              a-long-name  1234567890  no peer\n"
         );
+    }
+
+    #[test]
+    fn a_cell_stays_in_its_place() {
+        let mut table = Table::new([Column::left("NAME"), Column::left("WHY")]);
+        table.row(["a\nb".into(), "\x1b[2J\u{202e}".into()]);
+        assert_eq!(table.render(Paint::new(false)), "NAME  WHY\na\\nb  \\x1b[2J\\u{202e}\n");
     }
 
     #[test]

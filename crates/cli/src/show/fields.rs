@@ -2,14 +2,18 @@
 
 use std::fmt::Write;
 
+use api::escape;
+
 /// Lines of a block about one thing; empty values are left out.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
-    /// Appends one.
+    /// Appends one. Its value is escaped.
     pub(super) fn add(&mut self, name: &'static str, value: impl Into<String>) -> &mut Self {
-        self.0.push((name, value.into()));
+        let mut value = value.into();
+        escape::in_place(&mut value);
+        self.0.push((name, value));
         self
     }
 

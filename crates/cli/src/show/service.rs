@@ -1,5 +1,6 @@
 //! `show service`.
 
+use api::escape::{self, Texts};
 use api::v1::{GraphRequest, GraphResponse, TenantState, TenantsRequest};
 use serde::Serialize;
 
@@ -33,6 +34,15 @@ struct Service {
     forward: Vec<String>,
     /// Those that have it on that of packets to the initiator.
     reverse: Vec<String>,
+}
+
+impl Texts for Answer {
+    fn escape(&mut self) {
+        for Service { name, help, scopes, forward, reverse } in &mut self.services {
+            let lists = [scopes, forward, reverse].into_iter().flatten();
+            [name, help].into_iter().chain(lists).for_each(escape::in_place);
+        }
+    }
 }
 
 impl View for Services {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use api::escape::Texts;
+use api::text;
 use clap::Args;
 use serde::Serialize;
 
@@ -46,7 +48,7 @@ impl<A> Copy for Before<'_, A> {}
 /// What to ask, and how the answer looks.
 pub(crate) trait View {
     /// The answer.
-    type Answer: Serialize;
+    type Answer: Serialize + Texts;
 
     /// Asks.
     async fn fetch(&self, client: &mut Client) -> Result<Self::Answer, Error>;
@@ -60,23 +62,29 @@ pub(crate) async fn show<V: View>(context: &Context, options: &ShowOptions, view
     let mut client = context.connect().await?;
     let mut earlier = None;
     if let Some(interval) = options.interval {
-        earlier = Some((view.fetch(&mut client).await?, Instant::now()));
+        let mut first = view.fetch(&mut client).await?;
+        if options.output.output == Form::Table {
+            first.escape();
+        }
+        earlier = Some((first, Instant::now()));
         tokio::time::sleep(interval).await;
     }
     loop {
-        let answer = view.fetch(&mut client).await?;
+        let mut answer = view.fetch(&mut client).await?;
         let at = Instant::now();
         let before =
             earlier.as_ref().map(|(answer, then)| Before { answer, elapsed: at.duration_since(*then) });
         let Some(every) = options.watch else {
-            let text =
-                options.output.output.write(&answer, |answer| view.table(answer, before, context.paint))?;
+            let text = options
+                .output
+                .output
+                .write(&mut answer, |answer| view.table(answer, before, context.paint))?;
             context.print(&text)?;
             return Ok(Exit::Done);
         };
         let text = match options.output.output {
-            Form::Json => serde_json::to_string(&answer)? + "\n",
-            form => form.write(&answer, |answer| view.table(answer, before, context.paint))? + "\n",
+            Form::Json => text::line(&answer)?,
+            form => form.write(&mut answer, |answer| view.table(answer, before, context.paint))? + "\n",
         };
         context.print(&frame(&text, every, options.output.output, context))?;
         earlier = Some((answer, at));

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use api::escape::Texts as _;
 use api::v1::{
     DropsRequest, DropsResponse, InterfacesRequest, InterfacesResponse, RuntimeRequest, RuntimeResponse,
     VersionRequest, VersionResponse,
@@ -27,9 +28,13 @@ pub(super) struct Sample {
 
 /// Asks.
 pub(super) async fn take(client: &mut Client) -> Result<Sample, Error> {
-    let interfaces = client.interfaces(InterfacesRequest::default()).await.doing("interfaces")?;
-    let runtime = client.runtime(RuntimeRequest {}).await.doing("runtime")?;
-    let drops = client.drops(DropsRequest {}).await.doing("drops")?;
-    let version = client.version(VersionRequest {}).await.doing("version")?;
+    let mut interfaces = client.interfaces(InterfacesRequest::default()).await.doing("interfaces")?;
+    let mut runtime = client.runtime(RuntimeRequest {}).await.doing("runtime")?;
+    let mut drops = client.drops(DropsRequest {}).await.doing("drops")?;
+    let mut version = client.version(VersionRequest {}).await.doing("version")?;
+    interfaces.escape();
+    runtime.escape();
+    drops.escape();
+    version.escape();
     Ok(Sample { at: Instant::now(), interfaces, runtime, drops, version })
 }

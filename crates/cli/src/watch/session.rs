@@ -2,7 +2,8 @@
 
 use std::future::pending;
 
-use api::text::Words as _;
+use api::escape::Texts as _;
+use api::text::{self, Words as _};
 use api::v1::{SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest, SessionEventsResponse};
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::Streaming;
@@ -90,15 +91,17 @@ impl Watch<'_> {
             self.context.remark(&format!("{} events were missed", part.missed - self.missed));
             self.missed = part.missed;
         }
-        let mut text = String::new();
-        for event in &part.events {
-            text += &match self.form {
-                Form::Json => serde_json::to_string(event)?,
-                Form::Table | Form::Toml => line(event, self.context.paint),
+        let mut lines = String::new();
+        for event in &mut part.events {
+            lines += &match self.form {
+                Form::Json => text::line(event)?,
+                Form::Table | Form::Toml => {
+                    event.escape();
+                    line(event, self.context.paint) + "\n"
+                }
             };
-            text.push('\n');
         }
-        self.context.print(&text)
+        self.context.print(&lines)
     }
 }
 

@@ -30,7 +30,7 @@ impl Controller {
         let Snapshot { generation, mut config, .. } = snapshot;
         let before = put_right(&mut config);
         for what in &before {
-            tracing::warn!("the version before accepted it: {what}");
+            tracing::warn!(%what, "the version before accepted it");
         }
         let mut is_whole = before.is_empty();
         let batch = loop {
@@ -40,7 +40,7 @@ impl Controller {
                     let conflicts = conflicts::check_kept(&self.model, &batch);
                     if conflicts.is_empty() {
                         for Refusal { key, flaw } in conflicts::accepted_before(&self.model, &batch) {
-                            tracing::warn!("the version before accepted it: {key}: {flaw}");
+                            tracing::warn!(object = %key, %flaw, "the version before accepted it");
                         }
                         break (batch, undo);
                     }

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use api::escape;
+
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -50,7 +52,8 @@ impl Metric<'_> {
         for (index, (name, value)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });
             let _ = write!(self.text, "{name}=\"");
-            for character in value.chars() {
+            // Line breaks have an escape of the format's own; others would reach terminals as they are.
+            for character in escape::lines(value).chars() {
                 match character {
                     '\\' => self.text.push_str("\\\\"),
                     '"' => self.text.push_str("\\\""),
@@ -77,11 +80,13 @@ mod tests {
         let mut metric = exposition.metric("quiver_test_total", Kind::Counter, "A\\B\nC.");
         metric.sample(&[], 1);
         metric.sample(&[("path", "C:\\DIR\"x\"\n"), ("kind", "a")], 2.5);
+        metric.sample(&[("path", "\x1b[2J\u{202e}")], 3);
         exposition.metric("quiver_gauge", Kind::Gauge, "G.").sample(&[("a", "")], 0);
         assert_eq!(
             exposition.finish(),
             "# HELP quiver_test_total A\\\\B\\nC.\n# TYPE quiver_test_total counter\nquiver_test_total 1\n\
              quiver_test_total{path=\"C:\\\\DIR\\\"x\\\"\\n\",kind=\"a\"} 2.5\n\
+             quiver_test_total{path=\"\\\\x1b[2J\\\\u{202e}\"} 3\n\
              # HELP quiver_gauge G.\n# TYPE quiver_gauge gauge\nquiver_gauge{a=\"\"} 0\n"
         );
     }
