@@ -56,8 +56,14 @@ pub enum DaemonError {
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Limits of the metrics listener.
-const SCRAPERS: Limits =
-    Limits { connections: 64, connections_per_client: 16, calls: 64, calls_per_client: 16, greeting: None };
+const SCRAPERS: Limits = Limits {
+    connections: 64,
+    connections_per_client: 16,
+    calls: 64,
+    calls_per_client: 16,
+    scarce: &[],
+    greeting: None,
+};
 
 /// Runs until `stop` gives a reason to. Clients can connect only after the state from disk is in force.
 ///
@@ -74,7 +80,7 @@ pub async fn run(
     let mut state = StateDirectory::open(&settings.state.directory)?;
     let loaded = state.load()?;
     for warning in &loaded.warnings {
-        tracing::error!("{warning}");
+        tracing::error!(%warning, "the state on disk is not as it was left");
     }
     let mut socket = socket::bind(&settings.api.socket_settings())?;
     let metrics = Endpoint::bind("metrics", "metrics.listen", &settings.metrics.listen, None)?;

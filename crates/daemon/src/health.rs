@@ -13,8 +13,14 @@ use crate::metrics::{Collector, HealthPages};
 use crate::settings::Listen;
 
 /// Limits of the health listener.
-pub(crate) const LIMITS: Limits =
-    Limits { connections: 32, connections_per_client: 8, calls: 32, calls_per_client: 8, greeting: None };
+pub(crate) const LIMITS: Limits = Limits {
+    connections: 32,
+    connections_per_client: 8,
+    calls: 32,
+    calls_per_client: 8,
+    scarce: &[],
+    greeting: None,
+};
 
 /// Permissions of its socket: whoever reaches it may ask.
 const MODE: u32 = 0o666;

@@ -41,7 +41,7 @@ pub fn run_with(services: &[Service], parsers: &[service::Parser]) -> ExitCode {
     match added.map_err(Box::from).and_then(|()| start(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quiverd: {error}");
+            eprintln!("quiverd: {}", api::escape::lines(&error.to_string()));
             ExitCode::FAILURE
         }
     }
@@ -67,6 +67,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     crash::abort_on_panic();
     open_files::raise();
     settings::leave_to_workers(&cores, &available)?;
+    memory::heap::map_large();
     if settings.memory.huge_pages != HugePages::Never {
         memory::heap::start_backing()?;
         tables::backing::set(memory::heap::back_ahead);
@@ -113,6 +114,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
         ipfix: settings.ipfix.clone(),
         fib_bytes: None,
         sessions: settings.workers.sessions.get(),
+        captures: settings.memory.captures_mib.bytes(),
         patience: Patience {
             notice: settings.workers.stuck_seconds.get(),
             restart: settings.workers.restart_seconds.get(settings.workers.stuck_seconds),

@@ -14,6 +14,22 @@ pub fn trim() {
     }
 }
 
+/// Bytes from which on a piece of memory is mapped by itself once [`map_large`] has been called.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE: libc::c_int = 256 << 10;
+
+/// From now on large pieces of memory are mapped by themselves, so that they go back to the system as soon as they are freed. Without this the allocator raises
+/// its limit to the size of what is freed, and keeps pieces below it.
+pub fn map_large() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it sets numbers of the allocator.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        // Set as well, since the allocator adapts neither any more: what comes and goes all the time stays.
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 16 * LARGE);
+    }
+}
+
 /// What the heap consists of, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

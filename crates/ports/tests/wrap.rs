@@ -11,7 +11,9 @@ use memory::packet::Packets;
 use quiver_ports::generator::{self, Field, GeneratorOptions, PacketSpec, Protocol, Vary, build};
 use quiver_ports::memif::{MemifRx, MemifTx};
 use quiver_ports::sink::{self, SinkOptions};
-use quiver_ports::wrap::capture::{CaptureDrops, CaptureOptions, CapturePoint, CaptureRx, CaptureTx, Seen};
+use quiver_ports::wrap::capture::{
+    CaptureDrops, CaptureOptions, CapturePoint, CaptureRx, CaptureTx, NoCapture, Seen,
+};
 use quiver_ports::wrap::{Damage, Fault, FaultOptions};
 use quiver_ports::{LinkLayer, Port};
 use std::sync::Arc;
@@ -175,13 +177,14 @@ fn received_sent_and_dropped_packets_are_shown() {
         Side::new(&mut to, "tap-input", "sink-tx"),
     ]);
     joined.graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(&point), 3)));
-    let mut everything = point.start(CaptureOptions::default());
-    let mut some = point.start(CaptureOptions {
+    let mut everything = point.start(CaptureOptions::default()).unwrap();
+    let some = point.start(CaptureOptions {
         interfaces: Some([1].into()),
         count: 10,
         snap_len: 60,
         ..CaptureOptions::default()
     });
+    let mut some = some.unwrap();
     let world = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let before = world();
     joined.round();
@@ -215,7 +218,7 @@ fn received_sent_and_dropped_packets_are_shown() {
     assert_eq!(of(0, |seen| matches!(seen, Seen::Dropped { .. })), (256..300).collect::<Vec<_>>());
     assert_eq!((seen.len(), everything.missed()), (600, 0));
 
-    let first: Vec<_> = std::iter::from_fn(|| some.blocking_recv()).collect();
+    let first: Vec<_> = std::iter::from_fn(|| some.try_recv()).collect();
     assert_eq!((first.len(), some.ended(), some.missed()), (10, true, 0));
     assert!(first.iter().all(|packet| packet.seen == Seen::Sent && packet.bytes.len() == 60));
     assert_eq!(first[9].bytes[..], clean[9][..60]);
@@ -223,36 +226,61 @@ fn received_sent_and_dropped_packets_are_shown() {
 
 #[test]
 fn what_a_slow_reader_misses_is_counted() {
-    let point = Arc::new(CapturePoint::default());
+    // Room for some segments of 256 KiB, besides what each capture needs in any case.
+    let point = Arc::new(CapturePoint::new(5 << 20));
     let mut rx = CaptureRx::new(queue(0), Arc::clone(&point), 0);
     let mut packets = Packets::new();
-    let few = CaptureOptions { backlog: 100, ..CaptureOptions::default() };
-    let mut few = point.start(few);
-    let small = CaptureOptions { backlog_bytes: 1000, ..CaptureOptions::default() };
-    let mut small = point.start(small);
-    assert_eq!(receive_all(&mut rx, &mut packets).len(), 256, "the worker isn't held up");
-    assert_eq!((few.missed(), small.missed()), (156, 251));
-    let got: Vec<u16> = std::iter::from_fn(|| few.try_recv()).map(|packet| number(&packet.bytes)).collect();
-    assert_eq!(got, (0..100).collect::<Vec<u16>>());
-    assert_eq!(std::iter::from_fn(|| small.try_recv()).count(), 5);
+    let mut slow = point.start(CaptureOptions::default()).unwrap();
+    let mut received = 0;
+    while slow.missed() == 0 {
+        received += receive_all(&mut rx, &mut packets).len() as u64;
+    }
+    assert!(point.used() <= 3 << 20, "half of what there is: {}", point.used());
+    // Another has room for itself, and the slow one for nothing more.
+    let mut other = point.start(CaptureOptions::default()).unwrap();
+    let missed = slow.missed();
+    received += receive_all(&mut rx, &mut packets).len() as u64;
+    assert_eq!(slow.missed(), missed + 256);
+    assert_eq!((std::iter::from_fn(|| other.try_recv()).count(), other.missed()), (256, 0));
+    let got: Vec<u16> = std::iter::from_fn(|| slow.try_recv()).map(|packet| number(&packet.bytes)).collect();
+    assert!(got.iter().enumerate().all(|(at, number)| at as u16 == *number), "the first ones, in order");
+    assert_eq!(got.len() as u64 + slow.missed(), received);
+    let before = slow.missed();
+    assert_eq!(receive_all(&mut rx, &mut packets).len(), 256);
+    assert_eq!(std::iter::from_fn(|| slow.try_recv()).count(), 256, "room again");
+    assert_eq!(slow.missed(), before);
+    drop(slow);
     receive_all(&mut rx, &mut packets);
-    assert_eq!(few.try_recv().map(|packet| number(&packet.bytes)), Some(256), "room again");
-    assert_eq!(small.try_recv().map(|packet| number(&packet.bytes)), Some(256));
-    let missed = small.missed();
-    drop(few);
-    receive_all(&mut rx, &mut packets);
-    assert!(small.missed() > missed, "the other capture goes on");
-    drop(small);
-    let late = point.start(CaptureOptions { received: false, ..CaptureOptions::default() });
+    assert_eq!(std::iter::from_fn(|| other.try_recv()).count(), 512, "the other capture goes on");
+    drop(other);
+    assert_eq!(point.used(), 0);
+    let late = point.start(CaptureOptions { received: false, ..CaptureOptions::default() }).unwrap();
     receive_all(&mut rx, &mut packets);
     assert_eq!(late.missed(), 0);
+}
+
+#[test]
+fn captures_are_limited_in_number_and_memory() {
+    let start = |point: &Arc<CapturePoint>| -> Vec<_> {
+        std::iter::from_fn(|| point.start(CaptureOptions::default()).ok()).collect()
+    };
+    let small = Arc::new(CapturePoint::new(5 << 20));
+    let all = start(&small);
+    assert_eq!(all.len(), 5);
+    assert_eq!(small.start(CaptureOptions::default()).unwrap_err(), NoCapture::Memory(5 << 20));
+    drop(all);
+    assert_eq!(start(&small).len(), 5);
+    let large = Arc::new(CapturePoint::default());
+    let all = start(&large);
+    assert_eq!(large.start(CaptureOptions::default()).unwrap_err(), NoCapture::Many);
+    assert_eq!(all.len(), 64);
 }
 
 #[test]
 fn headers_that_were_taken_off_are_shown_with_a_drop() {
     use graph::context::DropCapture;
     let point = Arc::new(CapturePoint::default());
-    let mut reader = point.start(CaptureOptions { snap_len: 150, ..CaptureOptions::default() });
+    let mut reader = point.start(CaptureOptions { snap_len: 150, ..CaptureOptions::default() }).unwrap();
     let clean = all(&mut *queue(1)).remove(0);
     let mut packets = Packets::new();
     queue(1).receive(common::SCALAR, &mut packets, 3, Quota::packets(1)).unwrap();
@@ -260,8 +288,6 @@ fn headers_that_were_taken_off_are_shown_with_a_drop() {
     packets.meta_mut(0).drop_reason = 5;
     let drops = CaptureDrops::new(Arc::clone(&point), 1);
     drops.dropped(&packets, 0, nanoseconds());
-    assert_eq!(reader.try_recv(), None, "what a round drops is handed over with its end");
-    drops.end_round();
     let packet = reader.try_recv().unwrap();
     assert_eq!((packet.seen, packet.interface), (Seen::Dropped { reason: 5 }, 3));
     assert_eq!((packet.original_len, &packet.bytes[..]), (200, &clean[..150]));

@@ -14,27 +14,28 @@ use super::registry::Registry;
 use super::start::Shared;
 use crate::dataplane::{Capture, InspectError};
 
-/// Answers that may wait for the client.
-const BACKLOG: usize = 64;
-/// Packets of one answer.
+/// Answers that may wait for the client: what they have isn't part of the memory that captures have a share of.
+const BACKLOG: usize = 1;
+/// Packets of one answer, and their bytes.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 256 << 10;
 
 /// Begins a capture.
 ///
 /// # Errors
-/// [`InspectError::NotFound`] for an interface that isn't there, [`InspectError::Busy`] where no thread can be had.
+/// [`InspectError::NotFound`] for an interface that isn't there, [`InspectError::Busy`] where there is no thread or no room for another capture.
 pub(super) fn start(shared: &Arc<Shared>, request: &CaptureRequest) -> Result<Capture, InspectError> {
     let interfaces = interfaces(shared, &request.interfaces)?;
     let all = !(request.rx || request.tx || request.drop);
-    let reader = shared.captures.start(CaptureOptions {
+    let options = CaptureOptions {
         interfaces,
         received: all || request.rx,
         sent: all || request.tx,
         dropped: all || request.drop,
         count: request.count,
         snap_len: request.snap_length,
-        ..CaptureOptions::default()
-    });
+    };
+    let reader = shared.captures.start(options).map_err(|error| InspectError::Busy(error.to_string()))?;
     let (answers, capture) = mpsc::channel(BACKLOG);
     let shared = Arc::clone(shared);
     std::thread::Builder::new()
@@ -60,8 +61,12 @@ fn interfaces(shared: &Shared, names: &[String]) -> Result<Option<BTreeSet<u16>>
 /// Carries packets from the workers to the client until one of them ends.
 fn carry(shared: &Shared, mut reader: CaptureReader, answers: &mpsc::Sender<CaptureResponse>) {
     while let Some(first) = next(&mut reader, answers) {
-        let rest = std::iter::from_fn(|| reader.try_recv()).take(BATCH - 1);
-        let packets: Vec<_> = std::iter::once(first).chain(rest).collect();
+        let (mut packets, mut bytes) = (vec![first], 0);
+        while packets.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(packet) = reader.try_recv() else { break };
+            bytes += packet.bytes.len();
+            packets.push(packet);
+        }
         let answer = CaptureResponse { packets: named(shared, packets), missed: reader.missed() };
         // The client is gone: the capture ends with the reader.
         if answers.blocking_send(answer).is_err() {

@@ -59,6 +59,8 @@ pub struct EngineOptions {
     pub fib_bytes: Option<usize>,
     /// Sessions that each worker may have. Memory is taken as they come.
     pub sessions: usize,
+    /// Bytes of memory that all captures may have.
+    pub captures: usize,
     /// With workers that stand still.
     pub patience: Patience,
 }
@@ -186,7 +188,7 @@ impl Engine {
         let (memifs, beginning) = Memifs::new(&attachments, options.huge_pages, &options.cores)
             .map_err(EngineError::Descriptors)?;
         let memifs = Arc::new(memifs);
-        let captures = Arc::new(CapturePoint::default());
+        let captures = Arc::new(CapturePoint::new(options.captures));
         let pool = Arc::new(Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?);
         let directory = Arc::new(Directory::new());
         let macs = Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?);

@@ -78,6 +78,7 @@ fn options() -> EngineOptions {
         huge_pages: HugePages::Never,
         copy: copy::CopyOptions::default(),
         ipfix: Vec::new(),
+        captures: ports::wrap::capture::DEFAULT_LIMIT,
         fib_bytes: None,
         sessions: 1 << 24,
         patience: Patience::default(),

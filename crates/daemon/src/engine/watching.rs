@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Events of one answer.
 const BATCH: usize = 512;
 /// Answers that may wait for the client.
-const ANSWERS: usize = 16;
+const ANSWERS: usize = 2;
 
 /// What all who look on have missed, and how many they are.
 #[derive(Debug, Default)]

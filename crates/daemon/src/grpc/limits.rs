@@ -22,6 +22,8 @@ pub const LIMITS: Limits = Limits {
     connections_per_client: 64,
     calls: 128,
     calls_per_client: 32,
+    // A capture has memory and costs workers time; so does a watch, of which there are 16 in all.
+    scarce: &[("Capture", 16), ("SessionEvents", 8)],
     greeting: Some(Duration::from_secs(10)),
 };
 
@@ -47,7 +49,9 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let begun = request.extensions().get::<Caller>().map(Caller::begin).transpose();
+        // "/quiver.v1.Quiver/Get".
+        let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+        let begun = request.extensions().get::<Caller>().map(|caller| caller.begin(method)).transpose();
         let call = match begun {
             Ok(call) => call,
             Err(busy) => {

@@ -82,7 +82,7 @@ pub async fn serve(
 async fn answer(mut connection: Admitted<Box<dyn Stream>>, pages: Arc<impl Pages>) -> io::Result<()> {
     let Some(request) = timeout(HEAD, request::read(&mut connection)).await?? else { return Ok(()) };
     connection.speaks();
-    let Ok(_call) = connection.caller().begin() else { return Ok(()) };
+    let Ok(_call) = connection.caller().begin("GET") else { return Ok(()) };
     timeout(ANSWER, respond(&mut connection, &request, pages)).await?
 }
 

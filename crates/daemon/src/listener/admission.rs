@@ -19,16 +19,33 @@ pub struct Limits {
     pub calls: usize,
     /// Calls under way of one client.
     pub calls_per_client: usize,
+    /// Calls under way of one client of methods that hold more than others, by the method's name.
+    pub scarce: &'static [(&'static str, usize)],
     /// How long a connection may stay without a first byte; `None`: the server has a deadline for a whole request.
     pub greeting: Option<Duration>,
 }
 
 /// A client has too many calls under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many calls at a time: the limit is {per_client} for each client, {all} in all; end some first")]
-pub struct Busy {
-    per_client: usize,
-    all: usize,
+pub enum Busy {
+    /// Of whatever method.
+    #[error(
+        "too many calls at a time: the limit is {per_client} for each client, {all} in all; end some first"
+    )]
+    Calls {
+        /// Of one client.
+        per_client: usize,
+        /// Of all clients.
+        all: usize,
+    },
+    /// Of a method that holds more than others.
+    #[error("too many calls of {method} at a time: the limit is {limit} for each client; end one first")]
+    Scarce {
+        /// The method.
+        method: &'static str,
+        /// Of one client.
+        limit: usize,
+    },
 }
 
 /// What a listener has done since start.
@@ -124,12 +141,11 @@ impl Admission {
         Ticket { admission: Arc::clone(self), id, closer }
     }
 
-    pub(super) fn begin(self: &Arc<Self>, connection: u64) -> Result<Call, Busy> {
-        let begun = self.table().begin(&self.limits, connection);
-        let Some((id, removed)) = begun else {
+    pub(super) fn begin(self: &Arc<Self>, connection: u64, method: &str) -> Result<Call, Busy> {
+        let begun = self.table().begin(&self.limits, connection, method);
+        let (id, removed) = begun.inspect_err(|_| {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Busy { per_client: self.limits.calls_per_client, all: self.limits.calls });
-        };
+        })?;
         self.close(removed, "other clients need its calls' room");
         Ok(Call { admission: Arc::clone(self), connection, id })
     }

@@ -83,12 +83,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Begins a call, which ends when the result is dropped.
+    /// Begins a call of a method, which ends when the result is dropped.
     ///
     /// # Errors
     /// [`Busy`] where the client has too many.
-    pub fn begin(&self) -> Result<Call, Busy> {
-        self.admission.begin(self.id)
+    pub fn begin(&self, method: &str) -> Result<Call, Busy> {
+        self.admission.begin(self.id, method)
     }
 
     /// Waits until no other call of the client has its turn; the turn ends when the result is dropped.

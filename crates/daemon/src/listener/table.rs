@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::admission::Limits;
+use super::admission::{Busy, Limits};
 use super::client::{Client, Group};
 use super::connection::Closer;
 
@@ -23,8 +23,15 @@ struct Entry {
     /// Whether it has sent its first request, or enough of it.
     spoke: bool,
     /// Calls under way, oldest first.
-    calls: Vec<u64>,
+    calls: Vec<CallEntry>,
     turn: Arc<Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct CallEntry {
+    id: u64,
+    /// Which of [`Limits::scarce`] it is of.
+    scarce: Option<usize>,
 }
 
 /// A connection that has been removed: its client, and what closes it.
@@ -106,31 +113,46 @@ impl Table {
         }
     }
 
-    /// Adds a call. Where there are too many, the client with the most loses the connection with the oldest call;
-    /// `None` where the client itself has too many, or is that one and has no other connection.
-    pub(super) fn begin(&mut self, limits: &Limits, id: u64) -> Option<(u64, Option<Removed>)> {
-        let client = self.entries.get(&id)?.client;
-        let own = self.entries.values().filter(|entry| entry.client == client);
-        if own.map(|entry| entry.calls.len()).sum::<usize>() >= limits.calls_per_client {
-            return None;
+    /// Adds a call. Where there are too many, the client with the most loses the connection with the oldest call. An
+    /// error where the client itself has too many, or is that one and has no other connection.
+    pub(super) fn begin(
+        &mut self,
+        limits: &Limits,
+        id: u64,
+        method: &str,
+    ) -> Result<(u64, Option<Removed>), Busy> {
+        let busy = Busy::Calls { per_client: limits.calls_per_client, all: limits.calls };
+        let client = self.entries.get(&id).ok_or(busy)?.client;
+        let own =
+            || self.entries.values().filter(|entry| entry.client == client).flat_map(|entry| &entry.calls);
+        if own().count() >= limits.calls_per_client {
+            return Err(busy);
+        }
+        let scarce = limits.scarce.iter().position(|(name, _)| *name == method);
+        if let Some((at, (method, limit))) = scarce.and_then(|at| Some((at, *limits.scarce.get(at)?)))
+            && own().filter(|call| call.scarce == Some(at)).count() >= limit
+        {
+            return Err(Busy::Scarce { method, limit });
         }
         let mut removed = None;
         if self.calls() >= limits.calls {
             let hogs = self.hogs(Resource::Calls, client);
             let others =
                 self.entries.iter().filter(|(other, entry)| **other != id && hogs.contains(&entry.client));
-            let oldest = others.filter_map(|(id, entry)| Some((entry.calls.first()?, *id))).min()?;
-            removed = self.entries.remove(&oldest.1).map(|entry| (entry.client, entry.closer));
+            let oldest = others.filter_map(|(id, entry)| Some((entry.calls.first()?.id, *id))).min();
+            let (_, victim) = oldest.ok_or(busy)?;
+            removed = self.entries.remove(&victim).map(|entry| (entry.client, entry.closer));
         }
         let call = self.next;
         self.next += 1;
-        self.entries.get_mut(&id)?.calls.push(call);
-        Some((call, removed))
+        let entry = self.entries.get_mut(&id).ok_or(busy)?;
+        entry.calls.push(CallEntry { id: call, scarce });
+        Ok((call, removed))
     }
 
     pub(super) fn end(&mut self, id: u64, call: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.calls.retain(|other| *other != call);
+            entry.calls.retain(|other| other.id != call);
         }
     }
 
@@ -161,8 +183,14 @@ impl Table {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { connections: 4, connections_per_client: 3, calls: 4, calls_per_client: 3, greeting: None };
+    const LIMITS: Limits = Limits {
+        connections: 4,
+        connections_per_client: 3,
+        calls: 4,
+        calls_per_client: 3,
+        scarce: &[("Capture", 1)],
+        greeting: None,
+    };
 
     fn process(uid: u32, pid: u32) -> Client {
         Client::Process { uid, pid }
@@ -208,14 +236,14 @@ mod tests {
         let ids: Vec<u64> = (0..3).map(|_| open(&mut table, process(1, 1)).0).collect();
         table.spoke(ids[0]);
         table.spoke(ids[1]);
-        assert!(table.begin(&LIMITS, ids[0]).is_some());
+        assert!(table.begin(&LIMITS, ids[0], "Get").is_ok());
         let (fourth, _) = open(&mut table, process(1, 1));
         assert!(!table.entries.contains_key(&ids[2]), "the silent one");
         table.spoke(fourth);
         let (fifth, _) = open(&mut table, process(1, 1));
         assert!(!table.entries.contains_key(&ids[1]), "the idle one");
         table.spoke(fifth);
-        assert!(table.begin(&LIMITS, fifth).is_some() && table.begin(&LIMITS, fourth).is_some());
+        assert!(table.begin(&LIMITS, fifth, "Get").is_ok() && table.begin(&LIMITS, fourth, "Get").is_ok());
         open(&mut table, process(1, 1));
         assert!(!table.entries.contains_key(&ids[0]), "the oldest, where all are busy");
     }
@@ -225,18 +253,31 @@ mod tests {
         let mut table = Table::default();
         let (hog, _) = open(&mut table, process(1, 1));
         for _ in 0..3 {
-            assert!(table.begin(&LIMITS, hog).is_some());
+            assert!(table.begin(&LIMITS, hog, "Get").is_ok());
         }
-        assert!(table.begin(&LIMITS, hog).is_none(), "a client's limit");
+        assert!(table.begin(&LIMITS, hog, "Get").is_err(), "a client's limit");
         let (second, _) = open(&mut table, process(2, 2));
-        let (call, removed) = table.begin(&LIMITS, second).unwrap();
+        let (call, removed) = table.begin(&LIMITS, second, "Get").unwrap();
         assert!(removed.is_none());
         let (third, _) = open(&mut table, process(3, 3));
-        assert_eq!(table.begin(&LIMITS, third).unwrap().1.unwrap().0, process(1, 1));
+        assert_eq!(table.begin(&LIMITS, third, "Get").unwrap().1.unwrap().0, process(1, 1));
         assert_eq!(table.calls(), 2);
         table.end(second, call);
         table.end(hog, 0);
         assert_eq!(table.calls(), 1);
+    }
+
+    #[test]
+    fn a_method_may_have_a_limit_of_its_own() {
+        let mut table = Table::default();
+        let (one, _) = open(&mut table, process(1, 1));
+        let (other, _) = open(&mut table, process(1, 1));
+        let (call, _) = table.begin(&LIMITS, one, "Capture").unwrap();
+        let refused = table.begin(&LIMITS, other, "Capture").unwrap_err();
+        assert_eq!(refused, Busy::Scarce { method: "Capture", limit: 1 });
+        assert!(table.begin(&LIMITS, other, "Get").is_ok());
+        table.end(one, call);
+        assert!(table.begin(&LIMITS, other, "Capture").is_ok());
     }
 
     #[test]
@@ -246,18 +287,18 @@ mod tests {
             .map(|pid| {
                 let (id, _) =
                     table.open(&Limits { connections: 100, ..LIMITS }, process(0, pid), Arc::default());
-                table.begin(&LIMITS, id).unwrap();
+                table.begin(&LIMITS, id, "Get").unwrap();
                 id
             })
             .collect();
         let (id, _) = table.open(&Limits { connections: 100, ..LIMITS }, process(0, 9), Arc::default());
-        assert_eq!(table.begin(&LIMITS, id).unwrap().1.unwrap().0, process(0, 0));
+        assert_eq!(table.begin(&LIMITS, id, "Get").unwrap().1.unwrap().0, process(0, 0));
         // With a single connection there is nothing else to close.
         let mut alone = Table::default();
         let (id, _) = open(&mut alone, process(0, 0));
         let one = Limits { calls: 1, ..LIMITS };
-        assert!(alone.begin(&one, id).is_some());
-        assert!(alone.begin(&one, id).is_none());
+        assert!(alone.begin(&one, id, "Get").is_ok());
+        assert!(alone.begin(&one, id, "Get").is_err());
         assert_eq!(first.len(), 4);
     }
 }

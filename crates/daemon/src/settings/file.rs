@@ -8,7 +8,9 @@ use serde::{Deserialize, Deserializer};
 use crate::files;
 use crate::listener::socket::{MAX_PATH, SocketSettings};
 
-use super::{Copying, Ipfix, Listen, RestartSeconds, SessionLimit, SettingsError, StuckSeconds};
+use super::{
+    CaptureMemory, Copying, Ipfix, Listen, RestartSeconds, SessionLimit, SettingsError, StuckSeconds,
+};
 
 /// Where the file is unless it is named.
 pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
@@ -108,6 +110,8 @@ fn workers<'de, D: Deserializer<'de>>(from: D) -> Result<Workers, D::Error> {
 pub struct Memory {
     /// Whether to use huge pages.
     pub huge_pages: HugePages,
+    /// Memory of all captures, in MiB.
+    pub captures_mib: CaptureMemory,
 }
 
 /// Whether to use huge pages.
@@ -297,6 +301,7 @@ mod tests {
                 &["workers.restart_seconds is 10", "workers.stuck_seconds 30", "take 30 or more"],
             ),
             ("[workers]\nrestart_seconds = 1", &["workers.restart_seconds is 1", "workers.stuck_seconds 2"]),
+            ("[memory]\ncaptures_mib = 7", &["line 2", "memory.captures_mib is 7", "8 to 65536"]),
             ("[workers]\nsessions = 0", &["line 2", "workers.sessions is 0", "1 to 16777216"]),
             ("[workers]\nsessions = -1", &["line 2", "sessions = -1"]),
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),

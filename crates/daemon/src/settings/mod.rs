@@ -3,6 +3,7 @@
 //! Everything else (interfaces, routes…) is desired state and comes through the API. Settings are read once, at
 //! start, from `/etc/quiver/quiverd.toml`.
 
+mod captures;
 mod copying;
 mod cores;
 mod error;
@@ -13,6 +14,7 @@ mod percent;
 mod sessions;
 mod stuck;
 
+pub use captures::{CaptureMemory, NoCaptureMemory};
 pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, leave_to_workers, place_workers};
 pub use error::SettingsError;

@@ -1,13 +1,22 @@
 //! Where packets are seen, and for whom.
 
-use super::eye::Block;
+use super::budget::Budget;
+use super::eye::Tray;
 use super::reader::{CaptureReader, Seen};
+use super::segment::{SEGMENT, Segment, Writer, segment};
 use memory::clock::nanoseconds;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc::{Sender, channel};
+
+/// Memory of all captures where nothing else is said, in bytes.
+pub const DEFAULT_LIMIT: usize = 256 << 20;
+/// Captures at a time: each costs workers time.
+pub const MOST: usize = 64;
+/// Memory of a capture besides its segments: what is on its way to its client.
+const FIXED: usize = 1 << 20;
 
 /// What to capture.
 #[derive(Clone, Debug)]
@@ -24,24 +33,22 @@ pub struct CaptureOptions {
     pub count: u64,
     /// Bytes kept of each packet; 0: all.
     pub snap_len: u32,
-    /// Packets that may wait to be read, at least 1.
-    pub backlog: usize,
-    /// Bytes of packets that may wait to be read.
-    pub backlog_bytes: usize,
+}
+
+/// There is no room for another capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoCapture {
+    /// There are as many as may be.
+    #[error("{MOST} captures run already: end one of them")]
+    Many,
+    /// They have all memory.
+    #[error("captures have all of their {0} bytes of memory (memory.captures_mib): end one of them")]
+    Memory(usize),
 }
 
 impl Default for CaptureOptions {
     fn default() -> Self {
-        Self {
-            interfaces: None,
-            received: true,
-            sent: true,
-            dropped: true,
-            count: 0,
-            snap_len: 0,
-            backlog: 8192,
-            backlog_bytes: 32 << 20,
-        }
+        Self { interfaces: None, received: true, sent: true, dropped: true, count: 0, snap_len: 0 }
     }
 }
 
@@ -49,14 +56,15 @@ impl Default for CaptureOptions {
 #[derive(Debug)]
 pub(super) struct Sink {
     pub(super) options: CaptureOptions,
-    queue: Sender<Block>,
+    queue: Sender<Segment>,
     /// Packets still to be captured. Workers may overshoot; the reader counts exactly.
-    pub(super) left: AtomicU64,
+    left: AtomicU64,
     pub(super) missed: AtomicU64,
-    /// Packets that wait.
-    pub(super) packets: AtomicUsize,
-    /// Bytes that wait.
-    pub(super) bytes: AtomicUsize,
+    budget: Arc<Budget>,
+    /// Bytes of its segments.
+    own: Arc<AtomicUsize>,
+    /// By worker.
+    trays: Box<[Mutex<Tray>]>,
 }
 
 /// The captures that there were at some time.
@@ -78,49 +86,88 @@ pub struct CapturePoint {
     /// 0 while there is no capture: looked at once per vector. Another number with each change.
     version: AtomicU64,
     sinks: Mutex<Sinks>,
+    budget: Arc<Budget>,
+    /// Workers that there may be: one more than the highest number.
+    workers: AtomicUsize,
     /// From monotonic time to that of the world.
     pub(super) offset: u64,
 }
 
 impl Default for CapturePoint {
     fn default() -> Self {
-        let world = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        let offset = world.saturating_sub(nanoseconds());
-        Self { version: AtomicU64::new(0), sinks: Mutex::default(), offset }
+        Self::new(DEFAULT_LIMIT)
     }
 }
 
 impl CapturePoint {
-    /// Begins a capture.
+    /// Without captures, which may have so many bytes of memory together.
     #[must_use]
-    pub fn start(self: &Arc<Self>, options: CaptureOptions) -> CaptureReader {
-        // A block has at least one packet.
-        let (queue, blocks) = channel(options.backlog.max(1));
+    pub fn new(limit: usize) -> Self {
+        let world = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let offset = world.saturating_sub(nanoseconds());
+        let (sinks, budget) = (Mutex::default(), Arc::new(Budget::new(limit)));
+        Self { version: AtomicU64::new(0), sinks, budget, workers: AtomicUsize::new(0), offset }
+    }
+
+    /// Begins a capture.
+    ///
+    /// # Errors
+    /// [`NoCapture`] where there is no room for another.
+    pub fn start(self: &Arc<Self>, options: CaptureOptions) -> Result<CaptureReader, NoCapture> {
+        let fixed = self.budget.fixed(FIXED).ok_or(NoCapture::Memory(self.budget.limit()))?;
+        // Few: each is a piece of memory.
+        let (queue, segments) = channel();
         let count = if options.count == 0 { u64::MAX } else { options.count };
+        let trays = (0..self.workers.load(Ordering::Relaxed)).map(|_| Mutex::default()).collect();
         let sink = Arc::new(Sink {
             options,
             queue,
             left: AtomicU64::new(count),
             missed: AtomicU64::new(0),
-            packets: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
+            budget: Arc::clone(&self.budget),
+            own: Arc::default(),
+            trays,
         });
-        self.change(|sinks| sinks.push(Arc::clone(&sink)));
-        CaptureReader::new(blocks, sink, Arc::clone(self), count)
+        if !self.change(|sinks| {
+            let room = sinks.len() < MOST;
+            if room {
+                sinks.push(Arc::clone(&sink));
+            }
+            room
+        }) {
+            return Err(NoCapture::Many);
+        }
+        Ok(CaptureReader::new(segments, sink, Arc::clone(self), count, fixed))
     }
 
-    /// Ends a capture.
+    /// Bytes of memory that captures have.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.budget.used()
+    }
+
+    /// From now on captures have a place for what this worker sees.
+    pub(super) fn expect_worker(&self, worker: usize) {
+        self.workers.fetch_max(worker + 1, Ordering::Relaxed);
+    }
+
+    /// Ends a capture. Eyes may remember it until they look again, but hold none of its memory.
     pub(super) fn end(&self, sink: &Arc<Sink>) {
         self.change(|sinks| sinks.retain(|other| !Arc::ptr_eq(other, sink)));
+        for tray in &sink.trays {
+            let mut tray = tray.lock().unwrap_or_else(PoisonError::into_inner);
+            (tray.writer, tray.closed) = (None, true);
+        }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Sink>>)) {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Sink>>) -> T) -> T {
         let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = sinks.list.to_vec();
-        change(&mut list);
+        let changed = change(&mut list);
         let on = !list.is_empty();
         *sinks = Sinks { version: sinks.version + 1, list: list.into() };
         self.version.store(if on { sinks.version } else { 0 }, Ordering::Release);
+        changed
     }
 
     /// Whether anybody looks on.
@@ -129,15 +176,13 @@ impl CapturePoint {
         self.version.load(Ordering::Relaxed) != 0
     }
 
-    /// Brings `sinks` up to date; says whether they have changed. While another thread changes them they stay what they
-    /// were: a worker doesn't wait.
-    pub(super) fn changed(&self, sinks: &mut Sinks) -> bool {
-        if self.version.load(Ordering::Acquire) == sinks.version {
-            return false;
+    /// Brings `sinks` up to date. While another thread changes them they stay what they were: a worker doesn't wait.
+    pub(super) fn refresh(&self, sinks: &mut Sinks) {
+        if self.version.load(Ordering::Acquire) != sinks.version
+            && let Ok(current) = self.sinks.try_lock()
+        {
+            *sinks = current.clone();
         }
-        let Ok(current) = self.sinks.try_lock() else { return false };
-        *sinks = current.clone();
-        true
     }
 }
 
@@ -152,26 +197,29 @@ impl Sink {
         kind && options.interfaces.as_ref().is_none_or(|interfaces| interfaces.contains(&interface))
     }
 
-    /// Packets and bytes that there is room for. Workers that look at the same time may each fill it.
-    pub(super) fn room(&self) -> (usize, usize) {
-        let packets = self.options.backlog.max(1).saturating_sub(self.packets.load(Ordering::Relaxed));
-        (packets, self.options.backlog_bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
+    /// The place for what a worker sees; `None` for a worker that nobody expected, or while the capture ends.
+    pub(super) fn tray(&self, worker: usize) -> Option<MutexGuard<'_, Tray>> {
+        self.trays.get(worker)?.try_lock().ok()
     }
 
-    /// Takes what a worker has seen of a vector: the only thing that workers share, once per vector.
-    pub(super) fn hand_over(&self, block: Block) {
-        let (packets, bytes) = (block.records.len(), block.bytes.len());
-        // Before the reader can take it off again.
-        self.packets.fetch_add(packets, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let left = |left: u64| Some(left.saturating_sub(packets as u64));
-        if self.queue.try_send(block).is_ok() {
+    /// Whether as many packets as were asked for have been captured.
+    pub(super) fn is_full(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
+
+    /// Counts a packet that was captured.
+    pub(super) fn count(&self) {
+        if self.options.count > 0 {
+            let less = |left: u64| Some(left.saturating_sub(1));
             // Never fails: it always has a value.
-            let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
-        } else {
-            self.packets.fetch_sub(packets, Ordering::Relaxed);
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.missed.fetch_add(packets as u64, Ordering::Relaxed);
+            let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
+    }
+
+    /// A further segment for a worker, whose other end goes to the reader; `None` where the capture has its share.
+    pub(super) fn segment(&self, worker: usize) -> Option<Writer> {
+        let (writer, segment) = segment(worker, self.budget.share(&self.own, SEGMENT)?);
+        self.queue.send(segment).ok()?;
+        Some(writer)
     }
 }

@@ -1,11 +1,12 @@
 //! The side of the one who looks on.
 
-use super::eye::Block;
+use super::budget::Charge;
 use super::point::{CapturePoint, Sink};
+use super::segment::Segment;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::mpsc::Receiver;
+use std::sync::mpsc::Receiver;
 
 /// Where in its life a packet was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,53 +39,55 @@ pub struct CapturedPacket {
     pub bytes: Box<[u8]>,
 }
 
-/// Gets what a capture has caught. Dropping it ends the capture.
+/// What one worker has seen, in order.
+#[derive(Debug, Default)]
+struct Lane {
+    next: Option<CapturedPacket>,
+    segments: VecDeque<Segment>,
+}
+
+/// Gets what a capture has caught. Dropping it ends the capture, and frees its memory.
 #[derive(Debug)]
 pub struct CaptureReader {
-    pub(super) blocks: Receiver<Block>,
-    /// Those of the block at hand.
-    packets: VecDeque<CapturedPacket>,
+    segments: Receiver<Segment>,
+    /// By worker.
+    lanes: Vec<Lane>,
     sink: Arc<Sink>,
     point: Arc<CapturePoint>,
     /// Packets still to be handed out.
     left: u64,
+    _fixed: Charge,
 }
 
 impl CaptureReader {
     pub(super) fn new(
-        blocks: Receiver<Block>,
+        segments: Receiver<Segment>,
         sink: Arc<Sink>,
         point: Arc<CapturePoint>,
         count: u64,
+        fixed: Charge,
     ) -> Self {
-        Self { blocks, packets: VecDeque::new(), sink, point, left: count }
+        Self { segments, lanes: Vec::new(), sink, point, left: count, _fixed: fixed }
     }
 
-    /// The next packet; `None` when as many as were asked for have been read.
-    pub async fn recv(&mut self) -> Option<CapturedPacket> {
-        while self.left > 0 && self.packets.is_empty() {
-            let block = self.blocks.recv().await?;
-            self.unpack(&block);
-        }
-        self.next()
-    }
-
-    /// [`CaptureReader::recv`] for threads without a runtime.
-    pub fn blocking_recv(&mut self) -> Option<CapturedPacket> {
-        while self.left > 0 && self.packets.is_empty() {
-            let block = self.blocks.blocking_recv()?;
-            self.unpack(&block);
-        }
-        self.next()
-    }
-
-    /// The next packet, if it is there now.
+    /// The next packet, if it is there now: of those that workers have seen the oldest.
     pub fn try_recv(&mut self) -> Option<CapturedPacket> {
-        while self.left > 0 && self.packets.is_empty() {
-            let block = self.blocks.try_recv().ok()?;
-            self.unpack(&block);
+        if self.left == 0 {
+            return None;
         }
-        self.next()
+        for segment in self.segments.try_iter() {
+            let worker = segment.worker;
+            if self.lanes.len() <= worker {
+                self.lanes.resize_with(worker + 1, Lane::default);
+            }
+            self.lanes[worker].segments.push_back(segment);
+        }
+        self.lanes.iter_mut().for_each(Lane::advance);
+        let time = |lane: &Lane| lane.next.as_ref().map(|packet| packet.timestamp_ns);
+        let oldest = self.lanes.iter_mut().filter(|lane| lane.next.is_some()).min_by_key(|lane| time(lane));
+        let packet = oldest?.next.take()?;
+        self.left -= 1;
+        Some(packet)
     }
 
     /// Packets that should have been captured and weren't, because this reader was too slow.
@@ -98,32 +101,24 @@ impl CaptureReader {
     pub fn ended(&self) -> bool {
         self.left == 0
     }
+}
 
-    fn unpack(&mut self, block: &Block) {
-        let mut at = 0;
-        for record in &block.records {
-            let end = at + record.len as usize;
-            self.packets.push_back(CapturedPacket {
-                timestamp_ns: record.timestamp_ns,
-                worker: block.worker,
-                interface: record.interface,
-                seen: record.seen,
-                original_len: record.original_len,
-                bytes: block.bytes.get(at..end).unwrap_or_default().into(),
-            });
-            at = end;
+impl Lane {
+    /// Reads the next packet, and frees segments that have been read.
+    fn advance(&mut self) {
+        while self.next.is_none()
+            && let Some(segment) = self.segments.front_mut()
+        {
+            // Looked at before: what was written until then is read.
+            let is_complete = segment.is_complete();
+            self.next = segment.read();
+            if self.next.is_none() {
+                if !is_complete {
+                    return;
+                }
+                self.segments.pop_front();
+            }
         }
-    }
-
-    fn next(&mut self) -> Option<CapturedPacket> {
-        if self.left == 0 {
-            return None;
-        }
-        let packet = self.packets.pop_front()?;
-        self.left -= 1;
-        self.sink.packets.fetch_sub(1, Ordering::Relaxed);
-        self.sink.bytes.fetch_sub(packet.bytes.len(), Ordering::Relaxed);
-        Some(packet)
     }
 }
 
