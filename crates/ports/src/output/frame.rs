@@ -4,9 +4,10 @@
 const SMALL: usize = 2048;
 /// Bytes of a buffer for any frame: 64 KiB, its link header with tags, and the `virtio_net_hdr`.
 const LARGE: usize = 66 * 1024;
-/// Buffers of each size that a queue keeps for the next frames. What it needed beyond that in a burst is freed.
+/// Buffers of each size that a queue keeps for the next frames, and large ones that it keeps while none is on its way: the rest is freed.
 const KEPT_SMALL: usize = 256;
-const KEPT_LARGE: usize = 16;
+const KEPT_LARGE: usize = 64;
+const KEPT_IDLE: usize = 8;
 
 /// What the kernel said of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +80,13 @@ impl Buffers {
         if kept.len() < most {
             kept.push(frame.buffer);
         }
+    }
+}
+
+impl Buffers {
+    /// No frame is on its way: frees what a burst needed.
+    pub(super) fn trim(&mut self) {
+        self.large.truncate(KEPT_IDLE);
     }
 }
 

@@ -184,6 +184,9 @@ impl<D: Device> TxQueue for OutputTx<D> {
             }
             self.buffers.give_back(frame);
         }
+        if self.outstanding == 0 {
+            self.buffers.trim();
+        }
         match self.shared.fault() {
             Some(fault) => Err(fault),
             None => Ok(completed),
