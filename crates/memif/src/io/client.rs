@@ -105,7 +105,7 @@ enum State {
     /// Until then; `None`: now.
     Waiting(Option<Instant>),
     Open {
-        channel: Channel,
+        channel: Box<Channel>,
         machine: Box<ClientMachine>,
         /// When the handshake must be done; `None`: it is.
         deadline: Option<Instant>,
@@ -304,7 +304,13 @@ impl Client {
                 self.connections += 1;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
-                self.state = State::Open { channel, machine, deadline, since: None, doorbell: None };
+                self.state = State::Open {
+                    channel: Box::new(channel),
+                    machine,
+                    deadline,
+                    since: None,
+                    doorbell: None,
+                };
             }
             Err(error) => {
                 if self.told.as_ref() != Some(&error) {

@@ -15,7 +15,7 @@ use super::signal::{signal, signal_by_process};
 /// An eventfd. Neither signalling nor clearing waits for the peer, if it has one.
 ///
 /// It costs what the peer makes it cost, though: the kernel calls everything that waits for an eventfd, one after the other, and whoever
-/// holds the eventfd can have a million of these. See [`Doorbell`](super::Doorbell).
+/// holds the eventfd can have a million of these. See `Doorbell`.
 #[derive(Debug)]
 pub struct Event {
     // Closed first.

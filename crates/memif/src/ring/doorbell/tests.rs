@@ -1,5 +1,7 @@
 //! A link whose server has a doorbell, in one process with its peer.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};

@@ -93,7 +93,7 @@ impl Sets {
 ///
 /// # Errors
 /// If there can be none; with the link then.
-pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errno, Option<Link>)> {
+pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errno, Option<Box<Link>>)> {
     let cpus = settings.cpus.clone();
     // A thread that can't be started drops what it was given.
     let ours = Arc::new(Mutex::new(Some(link)));
@@ -110,7 +110,7 @@ pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errn
         Ok(_) => Ok(()),
         Err(error) => {
             let link = ours.lock().unwrap_or_else(PoisonError::into_inner).take();
-            Err((Errno::from_io_error(&error).unwrap_or(Errno::AGAIN), link))
+            Err((Errno::from_io_error(&error).unwrap_or(Errno::AGAIN), link.map(Box::new)))
         }
     }
 }
