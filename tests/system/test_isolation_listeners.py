@@ -58,7 +58,7 @@ SILENT = [b"", b"GET /metr", b"x" * 2000]
 @pytest.mark.parametrize("said", SILENT, ids=["silent", "half-a-request", "no-request"])
 @pytest.mark.parametrize("sources", [1, 100], ids=["one-source", "many-sources"])
 def test_silent_connections_keep_nobody_from_metrics(by_tcp, said, sources):
-    daemon, port = by_tcp
+    _, port = by_tcp
     address = ("127.0.0.1", port)
     with contextlib.ExitStack() as stack:
         for at in range(600):

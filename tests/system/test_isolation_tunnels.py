@@ -1,5 +1,6 @@
 """Tunnels within tunnels, as a pod that is the other end of one may send them: four headers come off, and no more."""
 
+import pathlib
 import re
 
 import pytest
@@ -68,7 +69,7 @@ def recursions(daemon):
 
 def resident(daemon):
     """Memory of the process, in MiB."""
-    status = open(f"/proc/{daemon.process.pid}/status", encoding="ascii").read()
+    status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text(encoding="ascii")
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) >> 10
 
 
@@ -78,7 +79,9 @@ def test_four_headers_come_off_whatever_they_are(daemon, world, first):
     order = [*TUNNELS, BRIDGED]
     mix = [order[(first + step) % 5] for step in range(5)]
     with pod.wire() as bad, b.wire() as at_b:
-        bad.send(nested(daemon, mix, b"five deep"), nested(daemon, mix[:4], b"four deep"), nested(daemon, [order[first]] * 4, b"of one kind"))
+        bad.send(
+            nested(daemon, mix, b"five deep"), nested(daemon, mix[:4], b"four deep"), nested(daemon, [order[first]] * 4, b"of one kind")
+        )
         came = at_b.collect(lambda frame: frame.haslayer(UDP) and frame[UDP].dport == 7777, lambda frame: b"of one kind" in bytes(frame))
         assert [bytes(frame[UDP].payload)[:9] for frame in came] == [b"four deep"]
     eventually(lambda: recursions(daemon) == 1, daemon.drops)
