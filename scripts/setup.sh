@@ -4,7 +4,7 @@ set -euo pipefail
 
 build=(gcc libc6-dev make python3 python3-venv)
 run=(iproute2 iputils-ping iperf3)
-test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest python3-pytest-xdist ethtool procps bsdutils nftables
+test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest python3-pytest-xdist ethtool procps bsdutils nftables iptables
       chromium valgrind tshark suricata)
 cluster=(containerd runc containernetworking-plugins busybox-static openssl
          bind9-dnsutils curl wget netcat-openbsd iperf socat python3-yaml)

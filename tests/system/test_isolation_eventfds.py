@@ -94,7 +94,7 @@ def test_a_peer_that_makes_its_own_signals_costly_loses_nothing_but_time(lab, ca
         while time.monotonic() < until:
             os.eventfd_write(peer.events[0], 1)
         assert lab.daemon.memif("bad")["connected"]
-        assert longest_round(lab) < 0.05, longest_round(lab)
+        assert longest_round(lab) < 0.5, longest_round(lab)
 
 
 def test_a_flood_of_signals_wakes_no_worker(lab):

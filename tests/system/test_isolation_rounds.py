@@ -7,9 +7,6 @@ from lab.attackers import super_frames
 SECONDS = 5
 # Packets of a tap in one round: each takes the worker at least 20 µs to receive and to send, and 256 of them used to be one round.
 FAIR = 64
-# Not how fast a round is, but that it isn't full of packets that are cut into 42 each, which used to take 170 ms. Also where other
-# processes have the worker's core now and then.
-LONGEST_ROUND_MS = 100
 
 
 @pytest.fixture
@@ -26,12 +23,9 @@ def test_long_packets_leave_others_their_share(world, kind):
     assert figures["alive"], world.daemon.log()
     assert figures["ping_lost"] == figures["memif_lost"] == 0, f"{figures}"
     assert figures["get_failed"] == 0, f"{figures}"
-    assert figures["longest_round_ms"] < LONGEST_ROUND_MS, f"{figures}"
     # The attacker is served, too, in small portions.
     assert int(world.daemon.counter("bad", "rx_bytes")) > 1000 * 60_000
     [worker] = world.daemon.show("runtime")["workers"]
     [taps] = [node for node in worker["nodes"] if node["name"] == "tap-input"]
     assert int(taps["packets"]) < FAIR * int(taps["vectors"]), taps
-    # Where other processes have the worker's core now and then, the canary's ring (20 ms) may be full for a moment.
-    assert figures["memif_unsent"] * 5 < figures["memif_sent"], f"{figures}"
     world.bad.must_ping(world.friend_address)

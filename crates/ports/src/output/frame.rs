@@ -33,6 +33,8 @@ pub(super) struct Frame {
     len: usize,
     /// Bytes of the header.
     prefix: usize,
+    /// Interface that it came in by.
+    pub(super) rx_if: u16,
     pub(super) outcome: Outcome,
 }
 
@@ -61,13 +63,13 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// A frame of `len` bytes with a header of `prefix` bytes, not yet filled. `None` for one that is longer than any.
-    pub(super) fn frame(&mut self, prefix: usize, len: usize) -> Option<Frame> {
+    /// A frame of `len` bytes with a header of `prefix` bytes that came in by `rx_if`, not yet filled. `None` for one that is longer than any.
+    pub(super) fn frame(&mut self, prefix: usize, len: usize, rx_if: u16) -> Option<Frame> {
         let all = prefix + len;
         let (kept, size) = if all <= SMALL { (&mut self.small, SMALL) } else { (&mut self.large, LARGE) };
         (all <= size).then(|| {
             let buffer = kept.pop().unwrap_or_else(|| vec![0; size].into_boxed_slice());
-            Frame { buffer, len: all, prefix, outcome: Outcome::Pending }
+            Frame { buffer, len: all, prefix, rx_if, outcome: Outcome::Pending }
         })
     }
 

@@ -10,6 +10,7 @@
 mod frame;
 mod pace;
 mod queue;
+mod share;
 mod state;
 mod thread;
 

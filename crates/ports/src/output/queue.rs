@@ -1,6 +1,7 @@
 //! The worker's side: a transmit queue that hands frames to the thread.
 
 use super::frame::{Buffers, Frame, Outcome};
+use super::share::Shares;
 use super::state::{OutputThreads, Shared};
 use super::thread::{self, Ring};
 use crate::vnet::VnetHeader;
@@ -58,13 +59,12 @@ pub(crate) fn outputs<D: Device + 'static>(
         let thread = handles.get(thread)?.clone();
         let shared = Arc::clone(&threads.0);
         shared.queue_made();
-        let (buffers, memory, outstanding, wake) = Default::default();
+        let (buffers, shares, wake) = Default::default();
         let queue = OutputTx::<D> {
             to_thread: Some(to_thread),
             done,
             buffers,
-            memory,
-            outstanding,
+            shares,
             wake,
             prefix,
             thread,
@@ -94,10 +94,8 @@ struct OutputTx<D> {
     to_thread: Option<Producer<Frame>>,
     done: Consumer<Frame>,
     buffers: Buffers,
-    /// Bytes of buffers that are on their way.
-    memory: usize,
-    /// Frames that are.
-    outstanding: usize,
+    /// Frames on their way.
+    shares: Shares,
     /// Frames were handed over since the thread was last woken.
     wake: bool,
     prefix: usize,
@@ -113,9 +111,8 @@ impl<D: Device> OutputTx<D> {
         let len = meta.len() as usize;
         let header = VnetHeader::of(meta).filter(|_| len >= D::SHORTEST).ok_or(Stop::Refused)?;
         let ring = self.to_thread.as_mut().filter(|ring| !ring.is_full()).ok_or(Stop::Full)?;
-        let mut frame = self.buffers.frame(self.prefix, len).ok_or(Stop::Refused)?;
-        let memory = self.memory + frame.memory();
-        if memory > MEMORY {
+        let mut frame = self.buffers.frame(self.prefix, len, meta.rx_if).ok_or(Stop::Refused)?;
+        if !self.shares.take(frame.rx_if, frame.memory(), FRAMES, MEMORY) {
             self.buffers.give_back(frame);
             return Err(Stop::Full);
         }
@@ -123,15 +120,21 @@ impl<D: Device> OutputTx<D> {
         before.copy_from_slice(header.as_bytes().get(..before.len()).unwrap_or_default());
         packets.copy_out(slot, room);
         if packets.body_lost(slot) {
-            self.buffers.give_back(frame);
+            self.take_back(frame);
             return Err(Stop::Unreadable);
         }
         if let Err(rtrb::PushError::Full(frame)) = ring.push(frame) {
-            self.buffers.give_back(frame);
+            self.take_back(frame);
             return Err(Stop::Full);
         }
-        (self.memory, self.outstanding, self.wake) = (memory, self.outstanding + 1, true);
+        self.wake = true;
         Ok(())
+    }
+
+    /// A frame isn't on its way any more.
+    fn take_back(&mut self, frame: Frame) {
+        self.shares.give_back(frame.rx_if, frame.memory());
+        self.buffers.give_back(frame);
     }
 }
 
@@ -165,14 +168,12 @@ impl<D: Device> TxQueue for OutputTx<D> {
     }
 
     fn outstanding(&self) -> bool {
-        self.outstanding > 0
+        self.shares.frames() > 0
     }
 
     fn completed(&mut self) -> Result<Completed, PortFault> {
         let mut completed = Completed::default();
         while let Ok(frame) = self.done.pop() {
-            self.memory -= frame.memory();
-            self.outstanding -= 1;
             match frame.outcome {
                 Outcome::Sent => {
                     completed.packets += 1;
@@ -182,9 +183,9 @@ impl<D: Device> TxQueue for OutputTx<D> {
                 Outcome::Down => completed.down += 1,
                 Outcome::Full | Outcome::Pending => completed.full += 1,
             }
-            self.buffers.give_back(frame);
+            self.take_back(frame);
         }
-        if self.outstanding == 0 {
+        if self.shares.frames() == 0 {
             self.buffers.trim();
         }
         match self.shared.fault() {

@@ -94,8 +94,8 @@ fn a_device_that_holds_up_its_thread_costs_its_own_frames_only() {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let mut test = Harness::new(write);
     let taken = (0..4 * FRAMES).filter(|_| test.send(&[7; 1000]).0 == 1).count();
-    // A pipe holds 64 KiB.
-    assert!((FRAMES..FRAMES + 70).contains(&taken), "{taken}");
+    // Eight ninths of the ring, and a pipe holds 64 KiB.
+    assert!((900..FRAMES).contains(&taken), "{taken}");
     assert_eq!(test.send(&[7; 1000]), (0, Stop::Full));
     drop(read);
     let end = Instant::now() + PATIENCE;
