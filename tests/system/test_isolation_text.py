@@ -7,7 +7,6 @@ import unicodedata
 
 import pytest
 from lab import eventually
-from lab.process import run, tool
 from lab.raw_memif import DISCONNECT, RawMemif
 
 # What a terminal or a reader of logs is fooled by: escape sequences (7 and 8 bit), lines, other fields, directions.
