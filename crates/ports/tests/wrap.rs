@@ -288,6 +288,7 @@ fn headers_that_were_taken_off_are_shown_with_a_drop() {
     packets.meta_mut(0).drop_reason = 5;
     let drops = CaptureDrops::new(Arc::clone(&point), 1);
     drops.dropped(&packets, 0, nanoseconds());
+    drops.end_round();
     let packet = reader.try_recv().unwrap();
     assert_eq!((packet.seen, packet.interface), (Seen::Dropped { reason: 5 }, 3));
     assert_eq!((packet.original_len, &packet.bytes[..]), (200, &clean[..150]));

@@ -86,7 +86,7 @@ fn a_worker_that_loops_is_noticed_and_others_go_on() {
     let stuck = Stuck::new(&lab.look, held, std::hint::spin_loop);
     let said = eventually(|| Some(lab.worker(held)).filter(|worker| worker.standstill.contains("no end")));
     assert!(said.stuck_seconds >= NOTICE.as_secs_f64() && said.stuck_times >= 1, "{said:?}");
-    let (standstill, how) = (&said.standstill, "between nodes (commands, or transmit queues): it runs");
+    let (standstill, how) = (&said.standstill, "between nodes (commands): it runs");
     assert!(standstill.starts_with("stands still for ") && standstill.contains(how), "{said:?}");
     assert_eq!(said.summary, said.standstill);
     let named = format!("worker {held} stands still for ");

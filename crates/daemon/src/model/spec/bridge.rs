@@ -110,7 +110,11 @@ impl BridgeSpec {
 
 /// A limit of the addresses that are learned at a member.
 pub(super) fn max_macs(field: &'static str, limit: Option<u32>) -> Result<Option<u32>, Flaw> {
-    limit.map(|limit| fields::number(field, limit, 1..=MAX_LEARN_LIMIT, 0)).transpose()
+    let number = |limit| match limit {
+        0 => Err(Flaw::new(field, "is 0").remedy(format!("take 1 to {MAX_LEARN_LIMIT}, or leave it out"))),
+        limit => fields::number(field, limit, 1..=MAX_LEARN_LIMIT, limit),
+    };
+    limit.map(number).transpose()
 }
 
 impl StaticMacSpec {
