@@ -109,6 +109,9 @@ impl Standstill {
     }
 }
 
+/// How often as long as it takes to be noticed a call may last once its port was taken away. Then only the end of the process frees the worker.
+const OUTLIVES: u32 = 5;
+
 /// What is known of one worker; read by whoever asks.
 #[derive(Debug, Default)]
 pub(super) struct Post {
@@ -201,7 +204,8 @@ impl Seen {
 
     /// Whether the process may be ended for it. One look doesn't decide; and one that sleeps has been asleep at each since it was noticed, and by nobody's will.
     fn may_end(&self, standstill: Standstill, patience: Patience) -> bool {
-        if self.taken_away.is_some() {
+        // A call that outlives its port for that long won't return.
+        if self.taken_away.is_some() && self.still < patience.notice * OUTLIVES {
             return false;
         }
         let since_noticed = self.still.saturating_sub(self.noticed.unwrap_or(self.still));
