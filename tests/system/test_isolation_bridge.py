@@ -5,6 +5,7 @@ import random
 import pytest
 from lab import eventually
 from lab.flood import Flood, bystanders
+from lab.machine import needs_cores
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -55,6 +56,7 @@ def overheard(daemon, pods):
         return at_c.collect(lambda seen: {seen.src, seen.dst} == between, lambda seen: seen.type == MARK and b"end" in bytes(seen))
 
 
+@needs_cores
 def test_one_member_cannot_fill_the_table(daemon, bridged):
     a, b, _, bad = pods = bridged("learn_limit = 400\n")
     with Flood(bad, [frame(some_mac(number)) for number in range(5000)]):
@@ -78,6 +80,7 @@ def test_shares_are_what_is_configured(daemon, bridged):
         eventually(lambda: learned(daemon)["bad"] == (12, 12), lambda: learned(daemon))
 
 
+@needs_cores
 def test_addresses_that_collide_are_those_of_nobody_outside(daemon, bridged):
     """Whatever addresses a member chooses, those of others find a place."""
     *_, bad = pods = bridged()
@@ -87,7 +90,7 @@ def test_addresses_that_collide_are_those_of_nobody_outside(daemon, bridged):
         assert overheard(daemon, pods) == []
 
 
-@pytest.mark.parametrize("rate", [1000, None])
+@pytest.mark.parametrize("rate", [1000, pytest.param(None, marks=needs_cores)])
 def test_a_stolen_address_stays_where_it_was(daemon, bridged, rate):
     a, b, _, bad = pods = bridged()
     a.must_ping("10.5.0.3")

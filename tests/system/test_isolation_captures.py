@@ -7,6 +7,7 @@ import signal
 
 import pytest
 from lab import eventually
+from lab.machine import needs_cores
 from lab.process import Process, tool
 from lab.raw_grpc import Crowd
 from test_order import HOLE, generator
@@ -66,6 +67,7 @@ def passed(daemon, packets):
     eventually(lambda: daemon.counter("hole", "tx_packets") >= before + packets, "packets pass", timeout=120)
 
 
+@needs_cores
 @pytest.mark.parametrize("limit", [64, 256])
 def test_unread_captures_have_a_limit_and_return_all_memory(flood, limit):
     daemon = flood(limit)

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from lab import eventually
+from lab.machine import needs_cores
 from lab.process import HANGS
 from lab.raw_grpc import Crowd, stalled_calls
 
@@ -136,6 +137,7 @@ def test_stalled_calls_keep_nobody_from_the_api(daemon, method):
     eventually(lambda: figure(daemon.scrape()[1], "quiver_listener_calls", "api") == 0, "all calls have ended")
 
 
+@needs_cores
 def test_who_has_too_many_calls_is_told(daemon):
     with stalled_calls(daemon.socket, "Watch", 32) as held:
         held.settimeout(HANGS)

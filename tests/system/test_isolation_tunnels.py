@@ -6,6 +6,7 @@ import re
 import pytest
 from lab import eventually
 from lab.flood import Flood, bystanders
+from lab.machine import needs_cores
 from scapy.contrib.geneve import GENEVE
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
@@ -88,6 +89,7 @@ def test_four_headers_come_off_whatever_they_are(daemon, world, first):
     eventually(lambda: recursions(daemon) == 1, daemon.drops)
 
 
+@needs_cores
 def test_a_flood_of_packets_1290_deep(daemon, world):
     pod, _ = world
     deep = nested(daemon, [TUNNELS[0]] * 1280, b"")
