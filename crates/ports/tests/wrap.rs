@@ -280,13 +280,14 @@ fn captures_are_limited_in_number_and_memory() {
 fn headers_that_were_taken_off_are_shown_with_a_drop() {
     use graph::context::DropCapture;
     let point = Arc::new(CapturePoint::default());
+    // A capture knows the workers that there are when it begins.
+    let drops = CaptureDrops::new(Arc::clone(&point), 1);
     let mut reader = point.start(CaptureOptions { snap_len: 150, ..CaptureOptions::default() }).unwrap();
     let clean = all(&mut *queue(1)).remove(0);
     let mut packets = Packets::new();
     queue(1).receive(common::SCALAR, &mut packets, 3, Quota::packets(1)).unwrap();
     assert!(packets.strip(0, 34));
     packets.meta_mut(0).drop_reason = 5;
-    let drops = CaptureDrops::new(Arc::clone(&point), 1);
     drops.dropped(&packets, 0, nanoseconds());
     drops.end_round();
     let packet = reader.try_recv().unwrap();
