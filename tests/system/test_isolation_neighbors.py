@@ -96,7 +96,8 @@ def test_a_member_of_a_bridge_keeps_no_neighbor_from_another_member(lab, daemon,
     strangers = [
         Ether(src=OWN, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=OWN, psrc=f"10.66.0.{host}", pdst="10.66.0.1") for host in range(50, 250)
     ]
-    with Flood(bad, strangers):
+    with Flood(bad, strangers, rate=5000):
         late = lab.pod("late")
         daemon.apply(lab.plain_tap("late", late, member, address="10.66.0.4/24"))
+        late.ip("route", "add", "default", "via", "10.66.0.1")
         new.must_ping("10.66.0.4", count=20)

@@ -13,7 +13,7 @@ use crate::interface::{Interfaces, fits};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Packets, SLOTS, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 
@@ -29,6 +29,8 @@ graph::drops! {
         NoMember => "no-member", Info,
         /// All packet slots of the worker are in use: a member didn't get its copy.
         NoSlot => "no-slot", Loss,
+        /// The member that the frame came from has had as many copies made in this round as it may: a member didn't get its copy.
+        Limited => "flood-limited", Loss,
         /// The frame is longer than a member's MTU allows: the member didn't get its copy.
         TooLong => "too-long", Loss,
     }
@@ -57,6 +59,7 @@ pub const NODE: NodeSpec = NodeSpec {
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             targets: Vec::new(),
+            made: Made::default(),
         })
     },
     ..NodeSpec::EMPTY
@@ -69,6 +72,34 @@ struct BridgeFlood {
     output: ArcPlace,
     /// Where frames of the interface at hand go.
     targets: Vec<Way>,
+    made: Made,
+}
+
+/// Copies of one member's frames in a round, at most: a quarter of the slots. What a member floods leaves slots to others, and takes a worker less
+/// than half a millisecond.
+const COPIES: usize = SLOTS / 4;
+
+/// Copies that were made in the round at hand, by the member that the frames came from.
+#[derive(Default)]
+struct Made {
+    /// When the round began.
+    round: u64,
+    by: Vec<(IfIndex, usize)>,
+}
+
+impl Made {
+    /// The count of a member in the round that began at `now`.
+    fn of(&mut self, now: u64, interface: IfIndex) -> &mut usize {
+        if self.round != now {
+            self.round = now;
+            self.by.clear();
+        }
+        let at = self.by.iter().position(|(of, _)| *of == interface).unwrap_or_else(|| {
+            self.by.push((interface, 0));
+            self.by.len() - 1
+        });
+        &mut self.by[at].1
+    }
 }
 
 /// What is kept of a target beyond the vector's tables: numbers only.
@@ -86,14 +117,18 @@ impl Node for BridgeFlood {
         let arcs = tables.get(self.arcs);
         let (mut rx_if, mut copies) = (0, 0);
         self.targets.clear();
+        let mut left = 0;
         for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
             let from = ctx.packets.meta(*slot).rx_if;
             if from != rx_if {
+                self.keep(ctx.now, rx_if, left);
                 rx_if = from;
                 self.find(bridges, interfaces, arcs, rx_if);
+                left = COPIES - *self.made.of(ctx.now, rx_if);
             }
-            *next = self.flood(ctx, interfaces, *slot, &mut copies);
+            *next = self.flood(ctx, interfaces, *slot, &mut copies, &mut left);
         }
+        self.keep(ctx.now, rx_if, left);
         ctx.count(Counter::Copies, copies);
     }
 
@@ -118,9 +153,23 @@ impl BridgeFlood {
         self.targets.extend(targets);
     }
 
-    /// Sends the copies on their way and gives the edge of the packet itself.
+    /// Notes how many copies may still be made for a member in the round.
+    fn keep(&mut self, now: u64, interface: IfIndex, left: usize) {
+        if interface != 0 {
+            *self.made.of(now, interface) = COPIES - left;
+        }
+    }
+
+    /// Sends the copies on their way and gives the edge of the packet itself. `left`: copies that may be made.
     #[inline]
-    fn flood(&self, ctx: &mut Ctx<'_>, interfaces: &Interfaces, slot: SlotId, copies: &mut u64) -> u8 {
+    fn flood(
+        &self,
+        ctx: &mut Ctx<'_>,
+        interfaces: &Interfaces,
+        slot: SlotId,
+        copies: &mut u64,
+        left: &mut usize,
+    ) -> u8 {
         let len = ctx.packets.meta(slot).len();
         let mut own: Option<Way> = None;
         let mut too_long = 0;
@@ -133,6 +182,11 @@ impl BridgeFlood {
                 own = Some(*way);
                 continue;
             }
+            if *left == 0 {
+                ctx.count_drop(Drop::Limited);
+                continue;
+            }
+            *left -= 1;
             let Ok(copy) = ctx.duplicate(slot) else {
                 ctx.count_drop(Drop::NoSlot);
                 continue;

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use tables::mac::MacKey;
 
 #[test]
-fn flooding_ends_with_the_slots_and_says_so() {
+fn flooding_ends_with_a_member_s_share_of_the_slots_and_says_so() {
     const MEMBERS: usize = 60;
+    const SHARE: usize = SLOTS / 4;
     let v = vectors();
     let mut bench = Bench::new(Tier::detect());
     for index in 1..=MEMBERS as IfIndex {
@@ -19,12 +20,18 @@ fn flooding_ends_with_the_slots_and_says_so() {
     let frame = v.get("long-a-to-all");
     let outcome = bench.run(1, &vec![frame.clone(); 256], 256);
     let out: usize = outcome.sent.values().map(Vec::len).sum();
-    assert_eq!(out, SLOTS, "every slot was used: the 256 received, the rest for copies");
+    assert_eq!(out, 256 + SHARE, "the 256 received, and as many copies as one may have");
     assert!(outcome.sent.values().flatten().all(|sent| *sent == frame));
-    let missing = (256 * (MEMBERS - 1) - SLOTS) as u64;
-    assert_eq!(outcome.drops, [("bridge-flood no-slot".to_string(), missing)].into());
-    assert_eq!(counter(&bench, "bridge-flood", "copies"), SLOTS as u64);
-    // The next round has them all again.
+    let missing = (256 * (MEMBERS - 1) - 256 - SHARE) as u64;
+    assert_eq!(outcome.drops, [("bridge-flood flood-limited".to_string(), missing)].into());
+    assert_eq!(counter(&bench, "bridge-flood", "copies"), (256 + SHARE) as u64);
+    // Others have their own share in the same round, and the next round has all again.
+    bench.now += 1;
+    bench.wires[&2].send(&v.get("b-to-all"), 56);
+    let outcome = bench.run(1, &vec![frame.clone(); 200], 200);
+    let from_2 = outcome.sent.values().flatten().filter(|sent| **sent == v.get("b-to-all")).count();
+    assert_eq!(from_2, MEMBERS - 1);
+    bench.now += 1;
     let outcome = bench.run(1, std::slice::from_ref(&frame), 1);
     assert_eq!(outcome.sent.values().map(Vec::len).sum::<usize>(), MEMBERS - 1);
 }

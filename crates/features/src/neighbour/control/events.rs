@@ -60,7 +60,7 @@ impl Neighbours {
         }
         let id = match self.table.find(key) {
             Some(id) => {
-                self.share(id, origin);
+                self.share(id, origin, now);
                 id
             }
             None if self.make_room(key.interface, origin, State::Incomplete) => {
@@ -77,12 +77,17 @@ impl Neighbours {
         }
     }
 
-    /// Another origin waits for an unanswered neighbor, too. The one with fewer of them is charged: an origin above its share has none
-    /// evicted that others need.
-    fn share(&mut self, id: Id, origin: IfIndex) {
+    /// Another origin waits for an unanswered neighbor, too. A neighbor that failed is asked again: who asked before it was there delays nobody
+    /// else. The origin with fewer of them is charged: one above its share has none evicted that others need.
+    fn share(&mut self, id: Id, origin: IfIndex, now: u64) {
         let Some(entry) = self.table.get(id).filter(|entry| entry.origin != origin) else { return };
-        if self.table.unanswered(origin).0 < self.table.unanswered(entry.origin).0 {
+        let failed = entry.state == State::Failed;
+        if failed || self.table.unanswered(origin).0 < self.table.unanswered(entry.origin).0 {
             self.table.charge(id, origin);
+        }
+        if failed {
+            self.table.set_state(id, State::Incomplete, now, None);
+            self.solicit(id, now);
         }
     }
 

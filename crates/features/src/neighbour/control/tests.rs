@@ -300,6 +300,22 @@ fn a_scan_evicts_only_neighbors_that_its_own_origin_asked_for() {
 }
 
 #[test]
+fn a_neighbor_that_failed_for_one_origin_is_asked_for_by_another() {
+    let mut machine = Machine::new(Config::default());
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 9), 100, false)));
+    machine.pass(4 * SECOND);
+    assert_eq!(machine.state(1, host(1, 9)), Some(State::Failed));
+    machine.punt(RESOLVE4, from(20, waiting(1, host(1, 9), 100, false)));
+    let unreachable = || (2, Some(State::Failed));
+    assert_eq!((machine.injected[&crate::icmp::INJECT_KEY_4], machine.state(1, host(1, 9))), unreachable());
+    let sent = machine.sent;
+    machine.punt(RESOLVE4, from(21, waiting(1, host(1, 9), 100, false)));
+    assert_eq!((machine.state(1, host(1, 9)), machine.sent), (Some(State::Incomplete), sent + 1));
+    machine.punt(ARP, answer(1, host(1, 9), MAC));
+    assert_eq!(machine.released(), 1);
+}
+
+#[test]
 fn a_link_that_comes_up_has_failed_neighbors_asked_again() {
     let mut machine = Machine::new(Config::default());
     machine.punt(RESOLVE4, waiting(1, host(1, 9), 100, false));
