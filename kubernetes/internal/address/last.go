@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+
+	"quiver/kubernetes/internal/durable"
 )
 
 // Last is a file that says which address of each range was given last, so that the pools of the next agent go on there; empty: there is none.
@@ -18,7 +20,7 @@ func (l Last) Read() (given map[netip.Prefix]netip.Addr, err error) {
 	if l == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(string(l))
+	text, err := durable.ReadOwn(string(l))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -48,6 +50,8 @@ func (l Last) Write(pools []*Pool) error {
 		return err
 	}
 	temporary := string(l) + ".new"
+	// (Whatever is there is replaced, not written to: a FIFO would have us wait.)
+	_ = os.Remove(temporary)
 	if err := os.WriteFile(temporary, text, 0o600); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (f Farewells) Each(forget func(ID) error) error {
 			continue
 		}
 		var id ID
-		text, err := os.ReadFile(path)
+		text, err := durable.ReadOwn(path)
 		if err == nil {
 			err = json.Unmarshal(text, &id)
 		}

@@ -60,7 +60,7 @@ func Open(directory string) (*Store, error) {
 			}
 			continue
 		}
-		text, err := os.ReadFile(path)
+		text, err := durable.ReadOwn(path)
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -149,7 +148,7 @@ func (k *Keeper) setUnkept(why error) {
 
 // read is what was kept; nothing if there is no such file.
 func (k *Keeper) read() (was kept, err error) {
-	text, err := os.ReadFile(k.settings.Kept)
+	text, err := durable.ReadOwn(k.settings.Kept)
 	if errors.Is(err, fs.ErrNotExist) || k.settings.Kept == "" {
 		return was, nil
 	}

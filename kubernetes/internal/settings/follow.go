@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"reflect"
 	"time"
 
@@ -44,7 +43,7 @@ func (f *Follower) Begin() (Settings, error) {
 	if f.look(); f.trouble == "" {
 		return f.now, nil
 	}
-	text, err := os.ReadFile(f.Kept)
+	text, err := durable.ReadOwn(f.Kept)
 	if err == nil {
 		f.now, err = Parse(text, f.Otherwise)
 	}
@@ -80,7 +79,7 @@ func (f *Follower) Run(ctx context.Context, tell func(before, after Settings)) {
 
 // look reads the file anew, and tells whether settings are other ones. What isn't understood leaves them as they were.
 func (f *Follower) look() (changed bool) {
-	text, err := os.ReadFile(f.File)
+	text, err := durable.ReadSettings(f.File)
 	if err == nil && f.text != nil && bytes.Equal(text, f.text) {
 		return false
 	}
