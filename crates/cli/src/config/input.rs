@@ -82,16 +82,26 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Config, InputError> {
     for path in paths {
         let source = Source::new(path);
         let read = match &source {
-            Source::Standard => {
-                let mut text = String::new();
-                std::io::stdin().lock().read_to_string(&mut text).map(|_| text)
-            }
-            Source::File(path) => std::fs::read_to_string(path),
+            Source::Standard => bounded(std::io::stdin().lock()),
+            Source::File(path) => std::fs::File::open(path).and_then(bounded),
         };
         let text = read.map_err(|error| InputError::Read { file: source.clone(), source: error })?;
         all.extend(parse(&text, &source)?);
     }
     Ok(all)
+}
+
+/// Largest text that is read: ten million routes. Also devices without end have some.
+const MOST: u64 = 1 << 30;
+
+/// Reads a text to its end.
+fn bounded(input: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    input.take(MOST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST {
+        return Err(std::io::Error::other(format!("it has more than {MOST} bytes")));
+    }
+    Ok(text)
 }
 
 /// Like [`read`], where having nothing to do must be a mistake.
