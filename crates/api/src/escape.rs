@@ -70,14 +70,35 @@ pub fn lines_in_place(place: &mut String) {
     }
 }
 
-/// A value of a line such as `key=value`: as it is where it is a plain word, else in quotation marks, so that it can't
-/// pass for further keys.
+/// A value of a line such as `key=value`: as it is where it is a plain word or in quotation marks, else in such, so that it
+/// can't pass for further keys.
 #[must_use]
 pub fn value(value: &str) -> Cow<'_, str> {
     let is_word = |character: char| is_plain(character) && !matches!(character, ' ' | '"' | '=');
-    if !value.is_empty() && value.chars().all(is_word) {
+    if !value.is_empty() && value.chars().all(is_word) || is_quoted(value) {
         return Cow::Borrowed(value);
     }
+    Cow::Owned(quoted(value))
+}
+
+/// Whether a text is one value in quotation marks, as [`quoted`] and the standard library's `Debug` write it.
+fn is_quoted(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else { return false };
+    let mut escaped = false;
+    for character in inner.chars() {
+        match (character, escaped) {
+            ('"', false) => return false,
+            ('\\', false) => escaped = true,
+            _ if !is_plain(character) => return false,
+            _ => escaped = false,
+        }
+    }
+    !escaped
+}
+
+/// A text in quotation marks, with escapes.
+#[must_use]
+pub fn quoted(value: &str) -> String {
     let mut quoted = String::with_capacity(value.len() + 16);
     quoted.push('"');
     for character in value.chars() {
@@ -87,7 +108,7 @@ pub fn value(value: &str) -> Cow<'_, str> {
         push(&mut quoted, character);
     }
     quoted.push('"');
-    Cow::Owned(quoted)
+    quoted
 }
 
 /// JSON in which all characters are plain: the same document.
@@ -192,6 +213,12 @@ mod tests {
             ("x\\\" user=admin", "\"x\\\\\\\" user=admin\""),
             ("a\nWARN quiverd", "\"a\\nWARN quiverd\""),
             ("a\u{2003}b=c", "\"a\\u{2003}b=c\""),
+            ("\"a b\"", "\"a b\""),
+            ("\"a\\\" b\\\\\"", "\"a\\\" b\\\\\""),
+            ("\"a\" b=\"c\"", "\"\\\"a\\\" b=\\\"c\\\"\""),
+            ("\"a\\\"", "\"\\\"a\\\\\\\"\""),
+            ("\"", "\"\\\"\""),
+            ("\"a\nb\"", "\"\\\"a\\nb\\\"\""),
         ] {
             assert_eq!(value(raw), shown);
         }

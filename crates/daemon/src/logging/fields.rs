@@ -28,28 +28,27 @@ struct Visitor<'writer> {
 }
 
 impl Visitor<'_> {
-    fn write(&mut self, field: &Field, value: &str) {
+    fn write(&mut self, field: &Field, message: &str, value: &str) {
         if self.result.is_err() {
             return;
         }
         let space = if std::mem::take(&mut self.first) { "" } else { " " };
         let ansi = self.writer.has_ansi_escapes();
         self.result = match field.name() {
-            "message" => write!(self.writer, "{space}{}", escape::text(value)),
-            name if ansi => {
-                write!(self.writer, "{space}\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{}", escape::value(value))
-            }
-            name => write!(self.writer, "{space}{name}={}", escape::value(value)),
+            "message" => write!(self.writer, "{space}{}", escape::text(message)),
+            name if ansi => write!(self.writer, "{space}\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{value}"),
+            name => write!(self.writer, "{space}{name}={value}"),
         };
     }
 }
 
 impl Visit for Visitor<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.write(field, &format!("{value:?}"));
+        let text = format!("{value:?}");
+        self.write(field, &text, &escape::value(&text));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.write(field, value);
+        self.write(field, value, &escape::quoted(value));
     }
 }

@@ -105,7 +105,7 @@ mod tests {
         "gone user=admin\n2026-01-01T00:00:00Z  INFO quiverd: all \x1b[2Jis \u{202e}well\u{202c} \"quoted\"";
 
     fn log_words() {
-        tracing::warn!(interface = "pod-a", reason = %WORDS, said = WORDS, path = ?WORDS, n = 7, "link down");
+        tracing::warn!(interface = "pod-a", kind = %"word", reason = %WORDS, said = WORDS, path = ?WORDS, n = 7, "link down");
         tracing::error!("a message with {WORDS}");
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let text = lines.text();
         let [first, second] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         let quoted = r#""gone user=admin\n2026-01-01T00:00:00Z  INFO quiverd: all \x1b[2Jis \u{202e}well\u{202c} \"quoted\"""#;
-        let fields = format!("link down interface=pod-a reason={quoted} said={quoted} path=");
+        let fields = format!("link down interface=\"pod-a\" kind=word reason={quoted} said={quoted} path=");
         assert!(first.contains(&fields), "{first}");
         assert!(first.ends_with(" n=7"), "{first}");
         assert!(second.contains(r"a message with gone user=admin\n2026"), "{second}");
