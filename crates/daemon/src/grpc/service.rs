@@ -91,6 +91,7 @@ pub async fn serve(
     let service = QuiverServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
+    tokio::spawn(Admission::expire(Arc::downgrade(&admission)));
     let clients = unhurried(UnixListenerStream::new(listener)).map(move |accepted| {
         let stream = accepted?;
         let ticket = admission.admit(Client::of_unix(&stream));

@@ -1,7 +1,7 @@
 //! Limits of a listener.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -122,22 +122,21 @@ impl Admission {
         }
     }
 
-    /// Admits a connection, and closes another where there is no room. Needs a runtime where there is a deadline.
+    /// Closes connections that stay silent for longer than the listener's deadline, for as long as there is an admission.
+    pub async fn expire(admission: Weak<Self>) {
+        while let Some(greeting) = admission.upgrade().and_then(|admission| admission.limits.greeting) {
+            tokio::time::sleep(greeting / 4).await;
+            let Some(admission) = admission.upgrade() else { return };
+            let expired = admission.table().expire(greeting);
+            expired.into_iter().for_each(|removed| admission.close(Some(removed), "it sends nothing"));
+        }
+    }
+
+    /// Admits a connection, and closes another where there is no room.
     pub fn admit(self: &Arc<Self>, client: Client) -> Ticket {
         let closer = Arc::<Closer>::default();
         let (id, removed) = self.table().open(&self.limits, client, Arc::clone(&closer));
         self.close(removed, "other clients need the room");
-        if let Some(greeting) = self.limits.greeting {
-            let (admission, closer) = (Arc::downgrade(self), Arc::downgrade(&closer));
-            tokio::spawn(async move {
-                tokio::time::sleep(greeting).await;
-                if let (Some(admission), Some(closer)) = (admission.upgrade(), closer.upgrade())
-                    && !closer.has_spoken()
-                {
-                    admission.close(Some((client, closer)), "it sends nothing");
-                }
-            });
-        }
         Ticket { admission: Arc::clone(self), id, closer }
     }
 
@@ -190,7 +189,6 @@ impl Ticket {
 
     /// The first byte has come.
     pub(super) fn heard(&self) {
-        self.closer.spoke();
         if self.admission.limits.greeting.is_some() {
             self.spoke();
         }

@@ -17,8 +17,6 @@ use super::admission::{Admission, Busy, Call, Ticket};
 #[derive(Debug, Default)]
 pub(super) struct Closer {
     closed: AtomicBool,
-    /// Whether the first byte has come.
-    spoken: AtomicBool,
     reader: AtomicWaker,
     writer: AtomicWaker,
 }
@@ -28,14 +26,6 @@ impl Closer {
         self.closed.store(true, Ordering::SeqCst);
         self.reader.wake();
         self.writer.wake();
-    }
-
-    pub(super) fn spoke(&self) {
-        self.spoken.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn has_spoken(&self) -> bool {
-        self.spoken.load(Ordering::Relaxed)
     }
 
     /// An error once it is closed; until then `waker` is woken when it is.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -19,6 +20,7 @@ pub(super) struct Table {
 #[derive(Debug)]
 struct Entry {
     client: Client,
+    opened: Instant,
     closer: Arc<Closer>,
     /// Whether it has sent its first request, or enough of it.
     spoke: bool,
@@ -94,13 +96,23 @@ impl Table {
         let turn = own.map_or_else(Arc::default, |entry| Arc::clone(&entry.turn));
         let id = self.next;
         self.next += 1;
-        self.entries.insert(id, Entry { client, closer, spoke: false, calls: Vec::new(), turn });
+        self.entries.insert(
+            id,
+            Entry { client, opened: Instant::now(), closer, spoke: false, calls: Vec::new(), turn },
+        );
         (id, removed)
     }
 
     /// What a client's connections share, for calls of which it may have one at a time.
     pub(super) fn turn(&self, id: u64) -> Option<Arc<Mutex<()>>> {
         self.entries.get(&id).map(|entry| Arc::clone(&entry.turn))
+    }
+
+    /// Removes the connections that have been silent for so long.
+    pub(super) fn expire(&mut self, greeting: Duration) -> Vec<Removed> {
+        let is_silent = |entry: &Entry| entry.rank() == 0 && entry.opened.elapsed() >= greeting;
+        let expired = self.entries.extract_if(.., |_, entry| is_silent(entry));
+        expired.map(|(_, entry)| (entry.client, entry.closer)).collect()
     }
 
     pub(super) fn remove(&mut self, id: u64) {
@@ -246,6 +258,18 @@ mod tests {
         assert!(table.begin(&LIMITS, fifth, "Get").is_ok() && table.begin(&LIMITS, fourth, "Get").is_ok());
         open(&mut table, process(1, 1));
         assert!(!table.entries.contains_key(&ids[0]), "the oldest, where all are busy");
+    }
+
+    #[test]
+    fn connections_that_stay_silent_expire() {
+        let mut table = Table::default();
+        let (spoken, _) = open(&mut table, process(1, 1));
+        open(&mut table, process(2, 2));
+        table.spoke(spoken);
+        assert!(table.expire(Duration::from_secs(3600)).is_empty());
+        let expired = table.expire(Duration::ZERO);
+        assert_eq!(expired.iter().map(|(client, _)| *client).collect::<Vec<_>>(), [process(2, 2)]);
+        assert_eq!(table.len(), 1);
     }
 
     #[test]
