@@ -3,7 +3,7 @@
 
 mod common;
 
-use api::v1::{ApplyRequest, ChangeKind, Kind, ObjectState};
+use api::v1::{ApplyRequest, ApplyResponse, ChangeKind, Kind, ObjectState};
 use common::{ONE, TWO, World, apply, controller, deletes, outcome, refuse, upserts};
 use quiverd::control::ApplyError;
 use quiverd::model::{Flaw, Key, Name, Refusal};
@@ -448,4 +448,31 @@ fn a_tenant_is_in_force_where_its_interfaces_are() {
     let response = apply(&mut controller, &request);
     assert_eq!(outcome(&response, "blue"), "applied");
     assert_eq!(world.take_log(), ["destroy tenant red", "create tenant blue"]);
+}
+
+#[test]
+fn quotas_of_sessions_that_do_not_fit_are_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = World::default();
+    world.state().session_room = Some(1000);
+    let mut controller = controller(directory.path(), &world);
+    let tenant = |name: &str, quota: u32| {
+        upserts(&format!("[[tenant]]\nname = \"{name}\"\ncontext = {quota}\nmax_sessions = {quota}\n"))
+    };
+    let warnings = |response: &ApplyResponse| -> Vec<String> {
+        response.results.iter().flat_map(|result| result.warnings.clone()).collect()
+    };
+    let first = controller.apply(&tenant("red", 700)).unwrap();
+    assert_eq!((first.committed, warnings(&first)), (true, Vec::new()));
+    let second = controller.apply(&ApplyRequest { terse: true, ..tenant("blue", 1300) }).unwrap();
+    assert!(second.committed);
+    assert_eq!(
+        warnings(&second),
+        [
+            "max_sessions of all tenants are 2000, and workers have room for 1000: 588 of its 1300 are guaranteed; lower \
+          max_sessions, or raise workers.sessions"
+        ]
+    );
+    let third = controller.apply(&tenant("blue", 300)).unwrap();
+    assert_eq!((third.committed, warnings(&third)), (true, Vec::new()));
 }

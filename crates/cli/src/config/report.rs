@@ -93,6 +93,9 @@ fn object(text: &mut String, result: &ObjectResult, how: &str, deleted: bool, in
         None => format!("{name}: unknown; this quiver is older than quiverd"),
     };
     let _ = writeln!(text, "{line}");
+    for warning in &result.warnings {
+        let _ = writeln!(text, "    {} {warning}", paint.tone(Tone::Warn, "warning"));
+    }
 }
 
 /// Why an object is pending: "there is no interface pod-c yet; waits for bridge br0".
@@ -206,7 +209,8 @@ mod tests {
     use super::*;
 
     fn result(kind: Kind, name: &str, outcome: Outcome) -> ObjectResult {
-        ObjectResult { object: Some(ObjectRef::new(kind, name)), outcome: Some(outcome) }
+        let object = Some(ObjectRef::new(kind, name));
+        ObjectResult { object, outcome: Some(outcome), warnings: Vec::new() }
     }
 
     fn change(kind: Kind, name: &str, how: ChangeKind, fields: &[(&str, &str, &str)]) -> Change {
@@ -290,6 +294,16 @@ mod tests {
              vrf replaced: deleted\n\
              generation 5: 2 applied, 1 pending, 2 deleted, 1 of them unchanged\n"
         );
+    }
+
+    #[test]
+    fn warnings_stand_below_their_object() {
+        let mut warned = result(Kind::Tenant, "red", Outcome::Applied(Applied {}));
+        warned.warnings.push("its quota is large".into());
+        let response =
+            ApplyResponse { generation: 5, committed: true, results: vec![warned], ..Default::default() };
+        let text = report(&response, &asked(&["red"]), Paint::new(false));
+        assert!(text.starts_with("tenant red: applied (now)\n    warning its quota is large\n"), "{text}");
     }
 
     #[test]

@@ -35,7 +35,11 @@ pub fn apply(request: &ApplyRequest) -> Result<ApplyResponse, Status> {
             response.changes.push(change(object.clone(), ChangeKind::Added));
         }
         if !request.terse || !matches!(outcome, Outcome::Applied(_)) {
-            response.results.push(ObjectResult { object: Some(object), outcome: Some(outcome) });
+            response.results.push(ObjectResult {
+                object: Some(object),
+                outcome: Some(outcome),
+                warnings: Vec::new(),
+            });
         }
     }
     for object in &request.deletes {
@@ -44,7 +48,7 @@ pub fn apply(request: &ApplyRequest) -> Result<ApplyResponse, Status> {
             response.changes.push(change(object.clone(), ChangeKind::Removed));
         }
         let outcome = Some(Outcome::Applied(Applied {}));
-        response.results.push(ObjectResult { object: Some(object.clone()), outcome });
+        response.results.push(ObjectResult { object: Some(object.clone()), outcome, warnings: Vec::new() });
     }
     // As quiverd does: changes are listed on demand.
     if !(request.dry_run || request.list_changes) {

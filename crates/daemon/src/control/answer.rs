@@ -5,7 +5,7 @@ use api::v1::{
     object_result::Outcome,
 };
 
-use crate::model::{Batch, Key, Model, Readiness, Refusal, RouteKey, Standing, Undo, Waiting};
+use crate::model::{Batch, Key, Model, Readiness, Refusal, RouteKey, SessionShares, Standing, Undo, Waiting};
 
 /// Most results and most changes in one answer: it has to fit a message.
 pub(super) const MAX_LISTED: usize = 10_000;
@@ -65,6 +65,7 @@ impl<'a> Answer<'a> {
         late: Option<&str>,
         undo: &Undo,
         moved: &[RouteKey],
+        shares: SessionShares,
     ) {
         let batch = self.batch;
         for key in batch.upserts() {
@@ -79,13 +80,19 @@ impl<'a> Answer<'a> {
                 Standing::Ready => counts.applied += 1,
                 _ => counts.pending += 1,
             }
-            if !self.terse || standing != Standing::Ready {
-                self.push(&key, &standing);
+            let warning = match &key {
+                Key::Tenant(name) => {
+                    model.tenants.get(name).and_then(|it| shares.warning(it.spec.max_sessions))
+                }
+                _ => None,
+            };
+            if !self.terse || standing != Standing::Ready || warning.is_some() {
+                self.push(&key, &standing, warning);
             }
         }
         if !self.terse {
             for key in &batch.deletes {
-                self.push(key, &Standing::Ready);
+                self.push(key, &Standing::Ready, None);
             }
         }
         let counts = self.response.counts.get_or_insert_default();
@@ -96,7 +103,7 @@ impl<'a> Answer<'a> {
         let (changed, more) = changed_standings(model, before, after, moved);
         for (key, standing) in changed {
             if !batch.contains(&key) {
-                self.push(&key, &standing);
+                self.push(&key, &standing, None);
             }
         }
         self.response.left_out += more.count() as u64;
@@ -107,7 +114,7 @@ impl<'a> Answer<'a> {
         self.response
     }
 
-    fn push(&mut self, key: &Key, standing: &Standing) {
+    fn push(&mut self, key: &Key, standing: &Standing, warning: Option<String>) {
         if self.response.results.len() >= MAX_LISTED {
             self.response.left_out += 1;
             return;
@@ -121,7 +128,8 @@ impl<'a> Answer<'a> {
                 waits_for: vec![Wait { object: None, reason: reason.to_string() }],
             }),
         };
-        self.response.results.push(ObjectResult { object: Some(key.to_api()), outcome: Some(outcome) });
+        let (object, warnings) = (Some(key.to_api()), Vec::from_iter(warning));
+        self.response.results.push(ObjectResult { object, outcome: Some(outcome), warnings });
     }
 }
 

@@ -9,7 +9,7 @@ use super::View;
 use super::answer::Answer;
 use super::reconcile::{Blame, Failure};
 use crate::dataplane::Dataplane;
-use crate::model::{Batch, Failures, Model, Readiness, Refusal, conflicts, diff};
+use crate::model::{Batch, Failures, Model, Readiness, Refusal, SessionShares, conflicts, diff};
 use crate::reconcile::Realised;
 use crate::state::{StateDirectory, StateError};
 
@@ -117,7 +117,9 @@ impl Controller {
         match outcome {
             Ok(moved) => {
                 let after = Arc::clone(&self.readiness);
-                answer.accepted(&self.model, &before, &after, self.late.as_deref(), &undo, &moved);
+                let quotas = self.model.tenants.values().map(|tenant| tenant.spec.max_sessions);
+                let shares = SessionShares::new(self.dataplane.session_room(), quotas);
+                answer.accepted(&self.model, &before, &after, self.late.as_deref(), &undo, &moved, shares);
                 if request.dry_run {
                     self.readiness = before;
                     self.model.undo(undo);

@@ -41,6 +41,11 @@ pub trait Dataplane: Send {
     /// [`Flaw`] where it doesn't: says why. What waits goes on by itself.
     fn publish(&mut self) -> Result<(), Flaw>;
 
+    /// Sessions that all workers have room for.
+    fn session_room(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Sessions of the process before go on as they were, once the tenants and VIPs are published that they are of, and before any packet comes.
     fn go_on(&mut self, _sessions: Vec<KeptSession>) {}
 

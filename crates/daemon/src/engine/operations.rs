@@ -29,6 +29,10 @@ impl Dataplane for Engine {
         }
     }
 
+    fn session_room(&self) -> u64 {
+        self.shared.session_room()
+    }
+
     fn execute(&mut self, operation: &Operation) -> Result<(), Rejection> {
         let done = match operation {
             Operation::Vrf(change) => self.shared.core().vrf(change),

@@ -160,6 +160,11 @@ impl Shared {
         self.neighbours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sessions that all workers have room for.
+    pub(super) fn session_room(&self) -> u64 {
+        self.sessions_per_worker as u64 * self.pool.workers().len() as u64
+    }
+
     /// What workers see, to be changed. Held for short; before the baseline, and before the links of memifs.
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)

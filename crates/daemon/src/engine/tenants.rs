@@ -117,6 +117,7 @@ impl Core {
         tenants.workers = self.pool.workers().len() as u32;
         tenants.per_worker = self.sessions_per_worker;
         compile(inventory, tenants, &self.filters);
+        tenants.apportion();
     }
 }
 

@@ -46,6 +46,7 @@ impl Flaw {
                 reason: self.reason,
                 remedy: self.remedy,
             })),
+            warnings: Vec::new(),
         }
     }
 }

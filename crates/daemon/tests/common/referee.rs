@@ -31,6 +31,8 @@ pub struct State {
     pub lost: Vec<Refusal>,
     /// Workers don't take what is published.
     pub stuck: bool,
+    /// Sessions that workers have room for; none: any number.
+    pub session_room: Option<u64>,
 }
 
 impl World {
@@ -73,6 +75,10 @@ fn describe(paths: &ResolvedPaths) -> String {
 pub struct Referee(World);
 
 impl Dataplane for Referee {
+    fn session_room(&self) -> u64 {
+        self.0.state().session_room.unwrap_or(u64::MAX)
+    }
+
     fn check(&mut self, operation: &Operation) -> Result<(), Rejection> {
         let state = self.0.state();
         match operation {

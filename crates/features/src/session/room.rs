@@ -1,11 +1,11 @@
-//! Eviction order: of each tenant's sessions the oldest that is blocked, then the oldest that is embryonic or over, then one that is idle. In a full table, a
-//! tenant below its guaranteed share also takes the place of an established session of the tenant that has most.
+//! Eviction order: of each tenant's sessions the oldest blocked one, then the oldest embryonic or closed one, then an idle
+//! one. Between tenants, those with more than their share of the table make room.
 
 use super::entry::{ROOMS, Room};
 use super::events::End;
 use super::owed::Line;
 use super::sessions::Sessions;
-use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
+use super::tenants::{Occupancy, Tenant, Tenants, ticks_of_seconds};
 use super::traffic::Lasting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +15,10 @@ use tables::session::NONE;
 const IDLE_SECONDS: u32 = 60;
 /// Established sessions that are looked at for one that is idle.
 const LOOKS: usize = 8;
+/// Embryonic and closed sessions up to which a tenant with less than its share takes places from others first: a part of
+/// the share, and so many where that is less.
+const FEW_PART: u32 = 8;
+const FEW_LEAST: u32 = 8;
 /// Tenants that are looked at for one with sessions that make room; the next packet looks on from there.
 const TENANTS: usize = 64;
 
@@ -107,50 +111,87 @@ impl Sessions {
         true
     }
 
-    /// Ends a session so that there is a place in the table for one of that tenant's: of the tenant with most that make room, where these are more than all that the newcomer's has, so that a flood is
-    /// paid by whose it is, and by nobody else who comes; else one of the newcomer's own. Where it has none that goes, one of whoever has one. False where there is none.
-    pub(super) fn evict_for_table(&mut self, number: u16, tick: u64) -> bool {
+    /// Ends a session so that there is a place in the table for one of that tenant's. Only the tenant itself, and those with
+    /// more than their share of the table ([`Tenants::guaranteed`]), make room:
+    ///
+    /// 1. the tenant with most that make room, where these are more than all that the newcomer's has: a flood is paid
+    ///    for by its owner;
+    /// 2. the newcomer's own, unless it has less than its share and few embryonic ones;
+    /// 3. any other tenant with some that make room, or with an idle session;
+    /// 4. where the newcomer's has less than its share, an established session of one that has more;
+    /// 5. the newcomer's own.
+    ///
+    /// False where there is none.
+    pub(super) fn evict_for_table(&mut self, tenants: &Tenants, number: u16, tick: u64) -> bool {
         let end = End::EvictedForTable;
-        let holds = self.parts.get(usize::from(number)).map_or(0, Part::len);
-        let crowd = if self.find_crowd() { self.parts.get(usize::from(self.crowd)) } else { None };
+        let share = tenants.guaranteed(number);
+        let own = self.parts.get(usize::from(number));
+        let (holds, spare) = own.map_or((0, 0), |part| (part.len(), part.spare()));
+        // A flood of its own costs others no more than these few.
+        let is_entitled = holds < share && spare < (share / FEW_PART).max(FEW_LEAST);
+        let has_crowd = self.find_crowd(tenants);
+        let crowd = if has_crowd { self.parts.get(usize::from(self.crowd)) } else { None };
         // Who fills the table with what was answered has others pay for nothing, either.
         let is_flood = crowd.is_some_and(|crowd| crowd.spare() > holds);
-        if !is_flood && self.evict(number, end, tick) {
+        if !is_flood && !is_entitled && self.evict(number, end, tick) {
             return true;
         }
-        if !self.find_crowd() {
+        if !self.find_crowd(tenants) {
             // With each packet another one.
             self.next_crowd();
         }
-        self.evict(self.crowd, end, tick) || self.evict_above_share(number, end)
+        self.has_more_than_its_share(tenants, self.crowd) && self.evict(self.crowd, end, tick)
+            || holds < share && self.evict_beyond_share(tenants, tick)
+            || is_entitled && self.evict(number, end, tick)
     }
 
-    /// Ends an established session of the tenant that has most, where the newcomer's tenant has less than half as many: with so many tenants,
-    /// each is guaranteed the table divided by their number and one. False where it has its share, as far as this looks.
-    #[cold]
-    fn evict_above_share(&mut self, number: u16, end: End) -> bool {
-        let len = |at: u16| self.parts.get(usize::from(at)).map_or(0, Part::len);
-        let parts = self.parts.len();
-        let from = usize::from(self.looked_from);
-        let looked_at = (from..from + TENANTS.min(parts)).map(|at| (at % parts) as u16).chain([self.largest]);
-        let Some(largest) = looked_at.max_by_key(|at| len(*at)) else { return false };
-        let above = largest != number && len(number) < len(largest) / 2;
-        (self.largest, self.looked_from) = (largest, ((from + TENANTS) % parts) as u16);
-        let Some(part) = self.parts.get(usize::from(largest)).filter(|_| above) else { return false };
-        let session = part.list(Room::Settled).head;
-        if session == NONE {
-            return false;
+    /// Ends the established session that has been silent for longest, as far as it looks, of a tenant with more than its
+    /// share. False where it finds none; the next packet looks on from there.
+    fn evict_beyond_share(&mut self, tenants: &Tenants, tick: u64) -> bool {
+        for _ in 0..TENANTS.min(self.parts.len()) {
+            if self.has_more_than_its_share(tenants, self.beyond)
+                && let Some(session) = self.most_silent(self.beyond, tick)
+            {
+                if let Some(part) = self.parts.get(usize::from(self.beyond)) {
+                    part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
+                }
+                self.end(session, End::EvictedForTable);
+                return true;
+            }
+            let next = usize::from(self.beyond) + 1;
+            self.beyond = if next < self.parts.len() { next as u16 } else { 0 };
         }
-        part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
-        self.end(session, end);
-        true
+        false
     }
 
-    /// Looks for a tenant with sessions that make room: the one that had most may have none left; then the next one that has any is as good. False where it finds none, as far as it looks.
-    fn find_crowd(&mut self) -> bool {
+    /// Whether a tenant has more sessions here than it has room for in any case.
+    fn has_more_than_its_share(&self, tenants: &Tenants, number: u16) -> bool {
+        self.parts.get(usize::from(number)).is_some_and(|part| part.len() > tenants.guaranteed(number))
+    }
+
+    /// The established session of a tenant that has been silent for longest, of the first ones of its list.
+    fn most_silent(&self, number: u16, tick: u64) -> Option<u32> {
+        let mut next = self.parts.get(usize::from(number))?.list(Room::Settled).head;
+        let mut found = None;
+        for _ in 0..LOOKS {
+            let Some(session) = self.table.get(next) else { break };
+            let silent = (tick as u32).wrapping_sub(session.last_seen);
+            if found.is_none_or(|(most, _)| silent > most) {
+                found = Some((silent, next));
+            }
+            next = session.links[1];
+        }
+        found.map(|(_, session)| session)
+    }
+
+    /// Looks for a tenant with sessions that make room for others: the one that had most may have none left, or no more than its share; then the next one that has any is as good. False where it
+    /// finds none, as far as it looks.
+    fn find_crowd(&mut self, tenants: &Tenants) -> bool {
         for _ in 0..TENANTS.min(self.parts.len()) {
             let crowd = self.parts.get(usize::from(self.crowd));
-            if crowd.is_some_and(|crowd| crowd.spare() > 0) {
+            if crowd.is_some_and(|crowd| crowd.spare() > 0)
+                && self.has_more_than_its_share(tenants, self.crowd)
+            {
                 return true;
             }
             self.next_crowd();

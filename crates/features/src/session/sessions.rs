@@ -46,9 +46,8 @@ pub struct Sessions {
     pub(super) parts: Vec<Part>,
     /// A tenant with many sessions that make room: where others are short of it.
     pub(super) crowd: u16,
-    /// The tenant that had most sessions when that was last asked, and where the search goes on.
-    pub(super) largest: u16,
-    pub(super) looked_from: u16,
+    /// A tenant with more than its share of the table, as far as the last look went.
+    pub(super) beyond: u16,
     /// Where the look for places goes on that are owed to other workers.
     pub(super) round: Round,
     /// The sources that they count at.
@@ -96,8 +95,7 @@ impl Default for Sessions {
             wheel: TimerWheel::new(0),
             parts: Vec::new(),
             crowd: 0,
-            largest: 0,
-            looked_from: 0,
+            beyond: 0,
             round: Round::default(),
             sources: Beside::default(),
             tcp: Beside::default(),
@@ -190,7 +188,7 @@ impl Sessions {
             return Err(NoRoom::Quota);
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict_for_table(number, tick) {
+            if !self.evict_for_table(tenants, number, tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }

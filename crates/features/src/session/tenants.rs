@@ -227,6 +227,8 @@ pub struct Tenants {
     /// How many tenants each interface leads outside for.
     outside: Vec<u16>,
     places: Vec<Option<Place>>,
+    /// Each tenant's share of a worker's table, in sessions, by number.
+    guaranteed: Vec<u32>,
 }
 
 impl fmt::Debug for Tenants {
@@ -306,6 +308,27 @@ impl Tenants {
         }
     }
 
+    /// Divides each worker's table among the tenants by their quotas, once all of them are set: shares that add up to no
+    /// more than the table. Where the quotas do too, of all workers' tables, each share is at least the tenant's quota
+    /// for one worker.
+    pub fn apportion(&mut self) {
+        let table = self.per_worker as u64;
+        let all = table.saturating_mul(self.workers.max(1).into());
+        let weight = |tenant: &Arc<Tenant>| u128::from(tenant.max_sessions.min(all));
+        let sum: u128 = self.tenants.iter().flatten().map(weight).sum();
+        let share = |tenant: &Option<Arc<Tenant>>| {
+            let weight = tenant.as_ref().map_or(0, weight);
+            u32::try_from((u128::from(table) * weight).checked_div(sum).unwrap_or(0)).unwrap_or(u32::MAX)
+        };
+        self.guaranteed = self.tenants.iter().map(share).collect();
+    }
+
+    /// Sessions at each worker that a tenant has room for whatever others have; 0 for one that there isn't.
+    #[must_use]
+    pub fn guaranteed(&self, number: u16) -> u32 {
+        self.guaranteed.get(usize::from(number)).copied().unwrap_or(0)
+    }
+
     /// Whether a tenant has another scope than the default one.
     #[inline(always)]
     #[must_use]
@@ -349,6 +372,7 @@ impl Tenants {
         self.places.clear();
         self.mapped.clear();
         self.engines.clear();
+        self.guaranteed.clear();
     }
 }
 
@@ -364,6 +388,26 @@ mod tests {
         assert!(occupancy.take(3));
         assert!(!occupancy.take(3));
         assert_eq!(occupancy.sessions.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn shares_of_a_table_follow_quotas() {
+        let shares = |workers, per_worker, quotas: &[u64]| {
+            let mut tenants = Tenants { workers, per_worker, ..Tenants::default() };
+            for (number, max_sessions) in (1..).zip(quotas) {
+                let tenant = crate::session::tests::tenant();
+                tenants.set(number, Some(Tenant { max_sessions: *max_sessions, ..tenant }));
+            }
+            tenants.apportion();
+            (0..=quotas.len() as u16).map(|number| tenants.guaranteed(number)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(1, 1000, &[100, 300]), [0, 250, 750], "no less than their quotas");
+        assert_eq!(shares(1, 1000, &[1500, 500]), [0, 666, 333], "a quota is no more than the table");
+        assert_eq!(shares(2, 1000, &[1500, 500]), [0, 750, 250]);
+        assert_eq!(shares(2, 1000, &[1500, 1500, 3000]), [0, 300, 300, 400]);
+        assert_eq!(shares(1, 1 << 24, &[u64::MAX; 3]), [0, 5_592_405, 5_592_405, 5_592_405]);
+        assert_eq!(shares(1, 0, &[7]), [0, 0]);
+        assert_eq!(shares(1, 1000, &[]), [0]);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use super::super::directory::Inventory;
 use super::super::redirects;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
+use crate::model::SessionShares;
 use crate::model::spec::{ClassSpec, scope_name, slow_path};
 
 /// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
@@ -36,6 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// All tenants, ordered by name.
 pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
     let inventory = shared.directory.get();
+    let quotas = inventory.tenants.values().map(|tenant| tenant.spec.max_sessions);
+    let shares = SessionShares::new(shared.session_room(), quotas);
     let each = inventory.tenants.values().map(|tenant| {
         let (spec, figures) = (&tenant.spec, &tenant.occupancy);
         let [initiators, responders] = figures.noted.sums().map(totals);
@@ -51,6 +54,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             reverse_services: services(spec.chain[1]),
             sessions: figures.sessions.load(Ordering::Relaxed),
             max_sessions: spec.max_sessions.into(),
+            guaranteed_sessions: shares.guaranteed(spec.max_sessions),
             created: figures.created.load(Ordering::Relaxed),
             evicted: figures.evicted.load(Ordering::Relaxed),
             refused: figures.refused.load(Ordering::Relaxed),

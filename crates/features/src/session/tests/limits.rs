@@ -245,7 +245,12 @@ fn a_tenant_has_a_share_of_a_table_that_another_one_has_filled() {
         ["udp", "udp answer", "echo", "echo answer"]
             .into_iter()
             .for_each(|name| pass(&mut bench, text, name));
-        bench.publish(|draft| draft.change(key, |all| all.per_worker = 2));
+        bench.publish(|draft| {
+            draft.change(key, |all| {
+                all.per_worker = 2;
+                all.apportion();
+            });
+        });
         dropped(&mut bench, text, "another udp", &format!("{node} table-full"));
         begin_as(&mut bench, 2);
         pass(&mut bench, text, "tcp syn");
@@ -254,6 +259,83 @@ fn a_tenant_has_a_share_of_a_table_that_another_one_has_filled() {
         dropped(&mut bench, text, "another udp", &format!("{node} table-full"));
         assert_eq!(of_each(&mut bench), [1, 1], "no more than its share");
         assert_eq!(count(&bench, node, "evicted-for-table"), 1);
+    });
+}
+
+/// Connections that were answered, of so many clients from that port on.
+fn connected(bench: &mut Bench, text: &'static str, clients: std::ops::Range<u16>) {
+    let (out, back) = (packet(text, "udp"), packet(text, "udp answer"));
+    let port = if text == V4 { 14 + 20 } else { 14 + 40 };
+    for client in clients {
+        for (row, at) in [(&out, port), (&back, port + 2)] {
+            let mut frame = row.frame.clone();
+            frame[at..at + 2].copy_from_slice(&client.to_be_bytes());
+            // (Checksums of zero say that there is none; those of IPv6 aren't looked at here.)
+            let outcome = bench.run(row.rx_if, &[frame], 1);
+            assert!(outcome.drops.is_empty(), "{client}: {:?}", outcome.drops);
+        }
+    }
+}
+
+/// Two tenants of the same quota, of which the first has filled a table of 40 with connections.
+fn filled(tier: Tier, text: &'static str) -> Bench {
+    let mut bench = bench(tier, &[tenant(), tenant()]);
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| {
+        draft.change(key, |all| {
+            all.per_worker = 40;
+            all.apportion();
+        });
+    });
+    begin_as(&mut bench, 1);
+    connected(&mut bench, text, 1000..1040);
+    assert_eq!(of_each(&mut bench), [40, 0]);
+    bench
+}
+
+#[test]
+fn a_tenant_gets_its_share_of_a_table_that_another_has_filled() {
+    everywhere(|tier, text, node| {
+        let mut bench = filled(tier, text);
+        begin_as(&mut bench, 2);
+        // Several at the same time, before any of them is answered.
+        let outcome = bench.run(2, &flood(text, 2000..2008), 8);
+        assert!(outcome.drops.is_empty(), "{:?}", outcome.drops);
+        assert_eq!(of_each(&mut bench), [32, 8]);
+        connected(&mut bench, text, 3000..3020);
+        assert_eq!(of_each(&mut bench), [20, 20], "what wasn't answered has made room for its own");
+        // Both have their shares: neither gets any of the other's.
+        for tenant in [1, 2] {
+            begin_as(&mut bench, tenant);
+            dropped(&mut bench, text, "echo", &format!("{node} table-full"));
+            assert_eq!(of_each(&mut bench), [20, 20]);
+        }
+        assert_eq!(count(&bench, node, "evicted-for-table"), 28);
+    });
+}
+
+#[test]
+fn a_flood_gets_few_of_the_places_that_another_has_beyond_its_share() {
+    everywhere(|tier, text, _| {
+        let mut bench = filled(tier, text);
+        begin_as(&mut bench, 2);
+        for from in (2000..4000).step_by(10) {
+            bench.run(2, &flood(text, from..from + 10), 10);
+        }
+        assert_eq!(of_each(&mut bench), [32, 8]);
+    });
+}
+
+/// Who has more than its share grows at nobody's expense.
+#[test]
+fn handshakes_of_a_tenant_below_its_share_are_not_pushed_out() {
+    everywhere(|tier, text, node| {
+        let mut bench = filled(tier, text);
+        begin_as(&mut bench, 2);
+        bench.run(2, &flood(text, 2000..2004), 4);
+        begin_as(&mut bench, 1);
+        dropped(&mut bench, text, "echo", &format!("{node} table-full"));
+        assert_eq!(of_each(&mut bench), [36, 4]);
     });
 }
 

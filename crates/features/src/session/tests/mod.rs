@@ -54,7 +54,7 @@ pub(super) use parsers::PAIR;
 pub(super) const SCOPED: &[Service] = &scopes::SERVICES;
 
 /// A tenant with short timeouts: 5, 120, 3600, 60, 240, 30 and 20 seconds.
-fn tenant() -> Tenant {
+pub(super) fn tenant() -> Tenant {
     let seconds: [u32; TIMERS] = [5, 120, 3600, 60, 240, 30, 20];
     Tenant {
         name: "red".into(),
