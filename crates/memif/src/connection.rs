@@ -162,8 +162,8 @@ fn new_event() -> Result<Event, Error> {
 /// The server's queues on rings that a client announced.
 pub(crate) fn server_queues(
     table: &Arc<RegionTable>,
-    client_tx: Vec<RingSpec>,
-    client_rx: Vec<RingSpec>,
+    client_tx: &mut Vec<RingSpec>,
+    client_rx: &mut Vec<RingSpec>,
     max_packet: u32,
 ) -> Result<(Vec<RxQueue>, Vec<TxQueue>), RingError> {
     let view = |table, spec: &RingSpec| {
@@ -171,17 +171,17 @@ pub(crate) fn server_queues(
         ring.check_cookie()?;
         Ok::<_, RingError>(ring)
     };
-    let mut rx = Vec::new();
-    for spec in client_tx {
-        let ring = view(own(table), &spec)?;
-        rx.push(RxQueue::new(ring, Endpoint::server(), Slots::Peer, max_packet, spec.event));
-    }
-    let mut tx = Vec::new();
-    for spec in client_rx {
-        let ring = view(Arc::clone(table), &spec)?;
-        tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event).with_longest(max_packet));
-    }
-    Ok((rx, tx))
+    // What may fail comes first: whoever has the rings closes those that are refused.
+    let rx: Vec<_> = client_tx.iter().map(|spec| view(own(table), spec)).collect::<Result<_, _>>()?;
+    let tx: Vec<_> = client_rx.iter().map(|spec| view(Arc::clone(table), spec)).collect::<Result<_, _>>()?;
+    let rx = rx
+        .into_iter()
+        .zip(client_tx.drain(..))
+        .map(|(ring, spec)| RxQueue::new(ring, Endpoint::server(), Slots::Peer, max_packet, spec.event));
+    let tx = tx.into_iter().zip(client_rx.drain(..)).map(|(ring, spec)| {
+        TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event).with_longest(max_packet)
+    });
+    Ok((rx.collect(), tx.collect()))
 }
 
 pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Error> {

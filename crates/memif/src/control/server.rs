@@ -9,7 +9,7 @@ use memory::region::{Account, Region, RegionTable, SealPolicy};
 use super::message::{RING_S2M, VERSION};
 use super::{AddRegion, AddRing, Hello, Init, Lease, Member, Message, Mode, Reason, ServerConfig, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
-use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue};
+use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue, Signals};
 
 /// The interfaces behind one socket.
 pub trait Interfaces {
@@ -237,6 +237,16 @@ impl ServerMachine {
         }
     }
 
+    /// The same, with rings: to close their eventfds takes time where clients make it.
+    pub(crate) fn descriptors(&self) -> usize {
+        match &self.state {
+            State::Announcing(announced) => {
+                announced.regions.len() + announced.client_tx.len() + announced.client_rx.len()
+            }
+            _ => 0,
+        }
+    }
+
     /// Closes the descriptors of rings that were announced, and gives back what they had of the quota: unlike regions they don't take time.
     pub(crate) fn close_rings(&mut self) {
         if let State::Announcing(announced) = &mut self.state {
@@ -423,7 +433,9 @@ impl Announced {
             return Err(RingError::Misaligned(offset).into());
         }
         let lease = self.quota.ring()?;
-        let event = Event::from_peer(fd, Some(lease)).map_err(Reason::NotAnEventfd)?;
+        // A doorbell never reads it.
+        let read = self.config.signals == Signals::Direct;
+        let event = Event::from_peer(fd, Some(lease), read).map_err(Reason::NotAnEventfd)?;
         rings.push(RingSpec { region, offset, size, event });
         Ok(())
     }
@@ -434,9 +446,8 @@ impl Announced {
         }
         // They stay here until it is known that there is a connection: whoever has the machine drops what is refused.
         let table = Arc::new(RegionTable::new(self.regions.clone())?);
-        let client_tx = std::mem::take(&mut self.client_tx);
-        let client_rx = std::mem::take(&mut self.client_rx);
-        let (rx, tx) = server_queues(&table, client_tx, client_rx, self.config.max_packet)?;
+        let (rx, tx) =
+            server_queues(&table, &mut self.client_tx, &mut self.client_rx, self.config.max_packet)?;
         rx.iter().for_each(RxQueue::start);
         Ok(Connection {
             role: Role::Server,

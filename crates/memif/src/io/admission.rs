@@ -13,7 +13,7 @@ use crate::control::{Admission, Reason, Stranger};
 pub(super) fn check(
     admission: &Admission,
     peer: Option<Credentials>,
-    socket: BorrowedFd<'_>,
+    socket: Option<BorrowedFd<'_>>,
 ) -> Result<(), Reason> {
     if admission.is_open() {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn check(
         match stat(namespace) {
             Err(_) => Stranger::NoProcessNamespace,
             Ok(wanted)
-                if peer.pid.and_then(|pid| pid_namespace(pid, socket))
+                if peer.pid.zip(socket).and_then(|(pid, socket)| pid_namespace(pid, socket))
                     == Some((wanted.st_dev, wanted.st_ino)) =>
             {
                 return Ok(());
@@ -64,7 +64,7 @@ mod tests {
             gids: gids.into(),
             pid_namespace: pid_namespace.clone(),
         };
-        let judge = |policy: Admission, peer| check(&policy, peer, ours.as_fd());
+        let judge = |policy: Admission, peer| check(&policy, peer, Some(ours.as_fd()));
         let refused = |stranger| Err(Reason::NotAllowed(stranger));
         for (policy, expected) in [
             (policy(&[], &[], &None), Ok(())),

@@ -1,294 +1,351 @@
-//! One control connection: messages and descriptors over a seqpacket socket.
+//! One control connection, as the thread that serves the sockets has it.
+//!
+//! Whatever is done with a [`Line`] costs what its peer makes it cost. A program that serves several peers has threads do it
+//! ([`Threaded`]), one for each origin at a time: messages go out and come in by lists, and nothing of a peer is ever waited for. Any other
+//! does it itself.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown, sockopt::set_socket_passcred,
-};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use super::credentials::{self, Credentials};
-use super::disposal::{FDS, empty};
-use super::foreign::{Closing, Departing, Taken, harmless};
-use super::rights;
-use crate::Reason;
-use crate::control::{MESSAGE_SIZE, Message, Refusal};
+use super::foreign::Closing;
+use super::line::{Heard, Line};
+use super::outcomes::Outcomes;
+use super::watch::Watch;
+use crate::control::Message;
+use crate::ring::{Costs, FREE, used};
+use crate::{Error, Reason};
 
-/// A connected control socket. Never blocks.
-///
-/// Descriptors in messages that nobody reads are closed with the socket, which can take as long as their sender likes: see
-/// [`foreign`](super::foreign). So no message with descriptors is read where none are due, and a socket with messages left in it is
-/// closed elsewhere.
+/// How long a thread rests, as a multiple of what its origin's last call cost beyond what is usual: no origin has more than a twentieth of a
+/// processor.
+const REST: u32 = 19;
+/// The longest of these rests.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// A control connection. Never waits.
 #[derive(Debug)]
-pub(super) struct Channel {
-    fd: Arc<OwnedFd>,
+pub(super) enum Channel {
+    /// Served by whoever has it.
+    Inline(Line),
+    /// Served by threads.
+    Threaded(Threaded),
+}
+
+/// What a thread tells.
+#[derive(Debug)]
+pub(super) enum Delivered {
+    /// A message, or that there was none after all.
+    Heard(Option<Heard>),
+    /// The connection is at its end.
+    Failed(Reason),
+    /// What came of connecting.
+    Connected(Result<OwnedFd, Error>),
+}
+
+/// Whom a thread tells: the connection's token, and what.
+pub(super) type Deliveries = Outcomes<(u64, Delivered)>;
+
+/// Has something done, after all that the same origin has to be done.
+pub(super) type Run = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
+
+/// How work of a connection is done.
+#[derive(Clone)]
+pub(super) struct Courier {
+    pub(super) run: Run,
+    /// Who pays for it, once that is known.
+    pub(super) costs: Option<Costs>,
+    pub(super) deliveries: Deliveries,
+    pub(super) token: u64,
+}
+
+/// A connection that is served by threads.
+pub(super) struct Threaded {
+    /// `None` only as it is dropped.
+    line: Option<Arc<Line>>,
     closing: Closing,
-    /// Dropped after `fd`, and so with the last hold on the socket.
-    departing: Departing,
+    courier: Arc<Mutex<Courier>>,
+    watch: Watch,
+    /// What is to be done when the socket is ready.
+    next: Arc<AtomicU8>,
+    armed: bool,
+    inbox: VecDeque<Result<Heard, Reason>>,
 }
 
-/// What waits to be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Nothing,
-    Message { bytes: usize, ancillary: bool },
+/// Values of [`Threaded::next`]: to receive a message that has no descriptors, or may have some; or nothing but to tell of the end.
+const RECEIVE: u8 = 0;
+const RECEIVE_DUE: u8 = 1;
+const END: u8 = 2;
+
+/// Work that isn't done yet, of all connections of the process.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Counted as work until this is dropped.
+struct AtWork;
+
+impl AtWork {
+    fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
 }
 
-/// A message, or one that was left.
-#[derive(Debug)]
-pub(super) enum Heard {
-    /// As it came.
-    Message(Received),
-    /// The bytes of one with descriptors where none are due: it was not taken.
-    NotDue(Vec<u8>),
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
-/// One message as it came: up to one byte too many, and all descriptors.
-#[derive(Debug)]
-pub(super) struct Received {
-    pub bytes: Vec<u8>,
-    pub fds: Taken,
+/// Waits until threads have said to peers what was to be said, for `limit` at most; whether they have. For a program that ends: its threads end
+/// with it.
+#[must_use]
+pub fn all_said(limit: Duration) -> bool {
+    let begun = Instant::now();
+    while AT_WORK.load(Ordering::Relaxed) > 0 {
+        if begun.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+impl Courier {
+    /// Has it done by a thread, which is paid for.
+    pub(super) fn send(&self, work: impl FnOnce() -> Option<Delivered> + Send + 'static) {
+        let (Self { costs, deliveries, token, .. }, at_work) = (self.clone(), AtWork::begin());
+        (self.run)(Box::new(move || {
+            let before = used();
+            work().into_iter().for_each(|delivered| deliveries.add((token, delivered)));
+            let cost = used().saturating_sub(before);
+            let overrun = costs.and_then(|costs| costs.charge(Instant::now(), cost));
+            overrun
+                .into_iter()
+                .for_each(|overrun| deliveries.add((token, Delivered::Failed(overrun.into()))));
+            drop(at_work);
+            let rest = cost.saturating_sub(FREE).saturating_mul(REST).min(LONGEST);
+            if !rest.is_zero() {
+                std::thread::sleep(rest);
+            }
+        }));
+    }
 }
 
 impl Channel {
-    pub fn new(fd: OwnedFd, closing: &Closing) -> Self {
-        Self { fd: Arc::new(fd), closing: closing.clone(), departing: Departing::new(closing) }
+    pub(super) fn inline(fd: OwnedFd, closing: &Closing) -> Self {
+        Self::Inline(Line::new(fd, closing))
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// # Errors
+    /// If the kernel has no room to watch it.
+    pub(super) fn threaded(fd: OwnedFd, closing: &Closing, courier: Courier) -> Result<Self, Errno> {
+        let (line, next) = (Arc::new(Line::new(fd, closing)), Arc::new(AtomicU8::new(RECEIVE)));
+        let courier = Arc::new(Mutex::new(courier));
+        let its = (Arc::downgrade(&line), Arc::clone(&next), Arc::clone(&courier));
+        let watch = Watch::new(line.fd(), move || {
+            let (line, next, courier) = its.clone();
+            let courier = lock(&courier).clone();
+            courier.send(move || {
+                let line = line.upgrade()?;
+                let next = next.load(Ordering::Relaxed);
+                if next == END {
+                    return Some(Delivered::Failed(Reason::Closed));
+                }
+                Some(line.receive(next == RECEIVE_DUE).map_or_else(Delivered::Failed, Delivered::Heard))
+            });
+        });
+        let (line, closing, armed, inbox) = (Some(line), closing.clone(), false, VecDeque::new());
+        match watch {
+            Ok(watch) => Ok(Self::Threaded(Threaded { line, closing, courier, watch, next, armed, inbox })),
+            Err(errno) => {
+                let courier = lock(&courier).clone();
+                courier.send(move || {
+                    drop(line);
+                    None
+                });
+                Err(errno)
+            }
+        }
+    }
+
+    /// Its socket, to ask the kernel about.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Inline(line) => Some(line.fd()),
+            Self::Threaded(threaded) => threaded.line.as_ref().map(|line| line.fd()),
+        }
     }
 
     /// Who is at the other end.
-    pub fn credentials(&self) -> Option<Credentials> {
-        credentials::of(self.fd.as_fd())
+    pub(super) fn credentials(&self) -> Option<Credentials> {
+        credentials::of(self.fd()?)
     }
 
     /// Whether too much of what its peer's origin has sent before is still to be closed.
-    pub fn is_beyond_share(&self) -> bool {
-        self.closing.is_beyond_share()
-    }
-
-    /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an
-    /// error.
-    pub fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), Reason> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if let Some(fd) = &fd
-            && !control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(fd)))
-        {
-            return Err(Reason::Socket(Errno::NOBUFS));
-        }
-        let bytes = message.encode();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match sendmsg(&self.fd, &[IoSlice::new(&bytes)], &mut control, flags) {
-            Ok(MESSAGE_SIZE) => Ok(()),
-            Ok(_) => Err(Reason::Socket(Errno::MSGSIZE)),
-            Err(Errno::PIPE | Errno::CONNRESET) => Err(Reason::Closed),
-            Err(errno) => Err(Reason::Socket(errno)),
+    pub(super) fn is_beyond_share(&self) -> bool {
+        match self {
+            Self::Inline(line) => line.is_beyond_share(),
+            Self::Threaded(threaded) => threaded.closing.is_beyond_share(),
         }
     }
 
-    /// Looks at the next message, without taking it or anything that came with it.
-    fn peek(&self, buffer: &mut [u8]) -> Result<Next, Errno> {
-        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        match next(&self.fd, buffer, flags) {
-            // An error is told once.
-            Err(_) => next(&self.fd, buffer, flags),
-            found => found,
+    /// Whose costs it is from now on, and who does its work.
+    pub(super) fn charge_to(&self, costs: &Costs, run: &Run) {
+        if let Self::Threaded(threaded) = self {
+            let mut courier = lock(&threaded.courier);
+            (courier.costs, courier.run) = (Some(costs.clone()), Arc::clone(run));
         }
     }
 
-    /// Receives a message, if there is one. One with descriptors stays where it is unless some may be `due`, and its sender is not beyond
-    /// its share of those that wait to be closed, nor all are beyond theirs.
-    pub fn receive(&self, due: bool) -> Result<Option<Heard>, Reason> {
-        let mut buffer = [0; MESSAGE_SIZE + 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let takes = due && !self.is_beyond_share() && !self.closing.is_full();
-        let room = if takes { space.len() } else { 0 };
-        let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
-        if !takes {
-            match self.peek(&mut buffer) {
-                Ok(Next::Nothing) => return Ok(None),
-                Ok(Next::Message { ancillary: true, .. }) if due => return Err(Reason::HangingDescriptors),
-                Ok(Next::Message { bytes, ancillary: true }) => {
-                    return Ok(Some(Heard::NotDue(buffer[..bytes.min(MESSAGE_SIZE + 1)].to_vec())));
-                }
-                Ok(Next::Message { .. }) => {}
-                // Without space for them, what comes after the errors would be closed here.
-                Err(Errno::CONNRESET) => return Err(Reason::Closed),
-                Err(errno) => return Err(Reason::Socket(errno)),
+    /// Sends a message. By a thread that is soon, and an error is told as if it had been received.
+    pub(super) fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), Reason> {
+        match self {
+            Self::Inline(line) => line.send(message, fd),
+            Self::Threaded(threaded) => {
+                let fd = fd.map(|fd| fcntl_dupfd_cloexec(fd, 0)).transpose().map_err(Reason::Socket)?;
+                let message = message.clone();
+                threaded.send(move |line| {
+                    let fd = fd.as_ref().map(std::os::fd::AsFd::as_fd);
+                    line.send(&message, fd).err().map(Delivered::Failed)
+                });
+                Ok(())
             }
         }
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut receive = || recvmsg(&self.fd, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags);
-        // A peer that closed with something unread: that is told first and once, then what it said last.
-        let message = match receive().or_else(|e| if e == Errno::CONNRESET { receive() } else { Err(e) }) {
-            Ok(message) => message,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(Errno::CONNRESET) => return Err(Reason::Closed),
-            Err(errno) => return Err(Reason::Socket(errno)),
-        };
-        // Take all of them, so that whatever is not used is closed.
-        let rights = control.drain().filter_map(|ancillary| match ancillary {
-            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
-            _ => None,
+    }
+
+    /// Receives a message, if there is one, see [`Line::receive`]. By a thread it is there later, and [delivered](Self::deliver).
+    pub(super) fn receive(&mut self, due: bool) -> Result<Option<Heard>, Reason> {
+        match self {
+            Self::Inline(line) => line.receive(due),
+            Self::Threaded(threaded) => {
+                if let Some(heard) = threaded.inbox.pop_front() {
+                    return heard.map(Some);
+                }
+                threaded.next.store(if due { RECEIVE_DUE } else { RECEIVE }, Ordering::Relaxed);
+                if !std::mem::replace(&mut threaded.armed, true) {
+                    threaded.arm(EventFlags::IN);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes in what a thread tells.
+    pub(super) fn deliver(&mut self, delivered: Delivered) {
+        let Self::Threaded(threaded) = self else { return };
+        match delivered {
+            Delivered::Heard(heard) => {
+                threaded.armed = false;
+                threaded.inbox.extend(heard.map(Ok));
+            }
+            Delivered::Failed(reason) => threaded.inbox.push_back(Err(reason)),
+            Delivered::Connected(_) => {}
+        }
+    }
+
+    /// Tells the peer why it is over, see [`Line::farewell`].
+    pub(super) fn farewell(&self, reason: &Reason) {
+        match self {
+            Self::Inline(line) => line.farewell(reason),
+            Self::Threaded(threaded) => {
+                let reason = reason.clone();
+                threaded.send(move |line| {
+                    line.farewell(&reason);
+                    None
+                });
+            }
+        }
+    }
+
+    /// Has the set tell of messages; by a thread they are delivered anyway.
+    ///
+    /// # Errors
+    /// If the kernel has no room to watch it.
+    pub(super) fn watch(&self, set: &OwnedFd, token: u64) -> Result<(), Errno> {
+        match self {
+            Self::Inline(line) => {
+                epoll::add(set, line.fd(), epoll::EventData::new_u64(token), EventFlags::IN)
+            }
+            Self::Threaded(_) => Ok(()),
+        }
+    }
+
+    /// Nothing is to be heard but that the peer has gone; or everything again.
+    ///
+    /// # Errors
+    /// None, as the socket is in the set.
+    pub(super) fn hear_only_the_end(&mut self, only: bool, set: &OwnedFd, token: u64) -> Result<(), Errno> {
+        let flags = if only { EventFlags::RDHUP } else { EventFlags::IN };
+        match self {
+            Self::Inline(line) => epoll::modify(set, line.fd(), epoll::EventData::new_u64(token), flags),
+            Self::Threaded(threaded) => {
+                if only {
+                    threaded.next.store(END, Ordering::Relaxed);
+                    threaded.arm(flags);
+                } else {
+                    // Armed again by who asks for a message.
+                    threaded.armed = false;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Nothing is to be heard until it is [watched](Self::watch) again. What a thread hears waits for whoever asks for it.
+    pub(super) fn hush(&self, set: &OwnedFd) {
+        if let Self::Inline(line) = self {
+            let _ = epoll::delete(set, line.fd());
+        }
+    }
+
+    /// Nothing is to be heard any more. The socket stays as long as closing it may hang, readable all that time.
+    pub(super) fn unwatch(&self, set: &OwnedFd) {
+        match self {
+            Self::Inline(line) => drop(epoll::delete(set, line.fd())),
+            Self::Threaded(threaded) => threaded.unwatch(),
+        }
+    }
+}
+
+impl Threaded {
+    fn send(&self, work: impl FnOnce(&Line) -> Option<Delivered> + Send + 'static) {
+        let Some(line) = self.line.clone() else { return };
+        lock(&self.courier).send(move || work(&line));
+    }
+
+    fn arm(&self, flags: EventFlags) {
+        self.line.iter().for_each(|line| self.watch.arm(line.fd(), flags));
+    }
+
+    fn unwatch(&self) {
+        self.line.iter().for_each(|line| self.watch.end(line.fd()));
+    }
+}
+
+impl Drop for Threaded {
+    fn drop(&mut self) {
+        self.unwatch();
+        let (line, share) = (self.line.take(), self.closing.hold_socket());
+        // The last to have it, as all other work of it is done by then.
+        lock(&self.courier).send(move || {
+            drop(line);
+            drop(share);
+            None
         });
-        let fds = harmless(rights.flatten(), self.fd(), &self.closing).map_err(Reason::Socket)?;
-        if message.bytes == 0 {
-            return Err(Reason::Closed);
-        }
-        if message.flags.contains(ReturnFlags::CTRUNC) {
-            // There is space for all that there can be: if some are missing, it is we who have no descriptors left.
-            let ours = Reason::Socket(Errno::MFILE);
-            return Err(if fds.len() < FDS { ours } else { Reason::AncillaryData });
-        }
-        let bytes = buffer[..message.bytes.min(MESSAGE_SIZE + 1)].to_vec();
-        Ok(Some(Heard::Message(Received { bytes, fds })))
-    }
-
-    /// Tells the peer why it is over, if that is news to it and it still listens: it may have closed its half only,
-    /// or sent an empty message, which looks the same.
-    pub fn farewell(&self, reason: &Reason) {
-        if !matches!(reason, Reason::Peer { .. } | Reason::Socket(_)) {
-            let code = reason.refusal().map_or(0, Refusal::code);
-            let _ = self.send(&Message::Disconnect { code, reason: reason.text() }, None);
-        }
     }
 }
 
-impl Drop for Channel {
-    fn drop(&mut self) {
-        // From now on nothing comes, and a message, even an empty one, is told from the end by its sender's credentials.
-        let _ = set_socket_passcred(&self.fd, true);
-        let _ = shutdown(&self.fd, Shutdown::Both);
-        // What was never let in can't be left.
-        if rights::may_have(self.fd())
-            && !matches!(self.peek(&mut [0]), Ok(Next::Message { ancillary: false, .. }))
-        {
-            self.departing.last(Rest(Arc::clone(&self.fd)));
-        }
+impl std::fmt::Debug for Threaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Threaded").field("armed", &self.armed).finish_non_exhaustive()
     }
 }
 
-/// A socket in which messages are left. Its peer has still to read why: it would be told of them instead, were they left when it is
-/// closed.
-#[derive(Debug)]
-pub(super) struct Rest(Arc<OwnedFd>);
-
-impl Drop for Rest {
-    fn drop(&mut self) {
-        empty(self.0.as_fd());
-    }
-}
-
-/// The next message, without space for what came with it.
-fn next(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Result<Next, Errno> {
-    let mut control = RecvAncillaryBuffer::default();
-    match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
-        Ok(message) => {
-            let ancillary = message.flags.contains(ReturnFlags::CTRUNC);
-            Ok(Next::Message { bytes: message.bytes, ancillary })
-        }
-        Err(Errno::AGAIN | Errno::INTR) => Ok(Next::Nothing),
-        Err(errno) => Err(errno),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    use super::*;
-
-    fn received(channel: &Channel) -> Received {
-        match channel.receive(true).unwrap().unwrap() {
-            Heard::Message(message) => message,
-            Heard::NotDue(bytes) => panic!("left {bytes:?}"),
-        }
-    }
-
-    fn pair() -> (Channel, Channel) {
-        let flags = SocketFlags::CLOEXEC;
-        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        (Channel::new(a, &Closing::default()), Channel::new(b, &Closing::default()))
-    }
-
-    #[test]
-    fn a_message_and_its_descriptor_arrive() {
-        let (a, b) = pair();
-        assert!(b.receive(true).unwrap().is_none());
-        let event = crate::ring::Event::new("test").unwrap();
-        a.send(&Message::Ack, Some(event.fd())).unwrap();
-        let received = received(&b);
-        assert_eq!((&received.bytes[..], received.fds.len()), (&Message::Ack.encode()[..], 1));
-        drop(a);
-        drop(received);
-        assert_eq!(b.receive(true).unwrap_err(), Reason::Closed);
-        assert_eq!(b.send(&Message::Ack, None).unwrap_err(), Reason::Closed);
-    }
-
-    /// A number like any other: one implementation takes it for none.
-    #[test]
-    fn hostile_descriptor_0_is_sent() {
-        let (a, b) = pair();
-        let stdin = std::io::stdin();
-        assert_eq!(std::os::fd::AsRawFd::as_raw_fd(&stdin), 0);
-        a.send(&Message::Ack, Some(stdin.as_fd())).unwrap();
-        assert_eq!(received(&b).fds.len(), 1);
-    }
-
-    #[test]
-    fn last_words_are_heard_from_a_peer_that_did_not_listen() {
-        let (a, b) = pair();
-        a.send(&Message::Ack, None).unwrap();
-        b.farewell(&Reason::Timeout);
-        drop(b);
-        let Message::Disconnect { reason, .. } = Message::decode(&received(&a).bytes).unwrap() else {
-            panic!("no last words")
-        };
-        assert_eq!(reason, Reason::Timeout.text());
-        assert_eq!(a.receive(false).unwrap_err(), Reason::Closed);
-    }
-
-    #[test]
-    fn a_message_too_long_or_too_short_is_seen_as_such() {
-        let (a, b) = pair();
-        for size in [1, 127, 129, 300] {
-            rustix::io::write(a.fd(), &vec![1; size]).unwrap();
-            let received = received(&b);
-            assert_eq!(
-                Message::decode(&received.bytes).unwrap_err(),
-                Reason::MessageSize(size.min(MESSAGE_SIZE + 1))
-            );
-        }
-    }
-
-    #[test]
-    fn unexpected_descriptors_are_closed() {
-        let (a, b) = pair();
-        let (read_end, write_end) = rustix::pipe::pipe().unwrap();
-        for (due, count) in [(true, 2), (true, FDS), (false, 1)] {
-            let fds = vec![write_end.as_fd(); count];
-            let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-            let bytes = Message::Ack.encode();
-            sendmsg(a.fd(), &[IoSlice::new(&bytes)], &mut control, SendFlags::empty()).unwrap();
-            match b.receive(due) {
-                Ok(Some(Heard::Message(received))) => assert_eq!((received.fds.len(), due), (count, true)),
-                Ok(Some(Heard::NotDue(bytes))) => {
-                    assert_eq!((bytes, due), (Message::Ack.encode().to_vec(), false))
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        drop((write_end, b));
-        // All copies of the write end are gone, or will be: the pipe ends.
-        assert_eq!(rustix::io::read(&read_end, &mut [0; 1]).unwrap(), 0);
-    }
+fn lock(courier: &Mutex<Courier>) -> MutexGuard<'_, Courier> {
+    courier.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,24 @@
 //! The client: one interface, which reconnects by itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
 use super::Address;
-use super::channel::{self, Channel};
+use super::channel::{Channel, Courier, Delivered, Deliveries, Run};
 use super::credentials::Origin;
+use super::errands::Errands;
 use super::foreign::Closing;
 use super::held::Whose;
 use super::later;
+use super::line::{self, Line};
 use super::mapping::Mapping;
 use super::outcomes::Outcomes;
 use super::socket::connect_to;
 use crate::control::{ClientMachine, ClientNext, Unsealed};
-use crate::ring::{Costs, Doorbell, Overrun};
+use crate::ring::{Costs, Doorbell, Overrun, Signals};
 use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 
 /// Token of the socket.
@@ -24,6 +27,8 @@ const SOCKET: u64 = 0;
 const SEALED: u64 = 1;
 /// Token of what tells that the server costs too much.
 const OVERRUN: u64 = 2;
+/// Token of what tells what a thread has heard of the server.
+const DELIVERED: u64 = 3;
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
@@ -94,6 +99,10 @@ pub struct Client {
     overruns: Outcomes<(u64, Overrun)>,
     /// What it costs to signal the server.
     costs: Costs,
+    /// What the server is spoken with by, where that is a thread: where one [signals](ClientConfig::signals) it, too.
+    errands: Option<Errands<()>>,
+    /// What it has heard, by the number of the connection.
+    deliveries: Deliveries,
     /// How many connections there were.
     connections: u64,
 }
@@ -104,6 +113,8 @@ enum State {
     AdminDown,
     /// Until then; `None`: now.
     Waiting(Option<Instant>),
+    /// A thread connects, which must be done by then.
+    Connecting(Instant),
     Open {
         channel: Box<Channel>,
         machine: Box<ClientMachine>,
@@ -133,12 +144,16 @@ impl Client {
             let overruns = Outcomes::new().map_err(system("eventfd"))?;
             epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            Ok((epoll, sealing, overruns))
+            let deliveries = Deliveries::new().map_err(system("eventfd"))?;
+            epoll::add(&epoll, deliveries.fd(), epoll::EventData::new_u64(DELIVERED), epoll::EventFlags::IN)
+                .map_err(system("epoll_ctl"))?;
+            Ok((epoll, sealing, overruns, deliveries))
         });
-        let (epoll, sealing, overruns) =
+        let (epoll, sealing, overruns, deliveries) =
             opened.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
         let (backoff, closing, state) = (timing.min_backoff, Closing::default(), State::Waiting(None));
         let (told, unsealed, connections) = (None, false, 0);
+        let threaded = matches!(config.signals, Signals::Doorbell(_));
         Ok(Self {
             address,
             config,
@@ -152,6 +167,8 @@ impl Client {
             unsealed,
             overruns,
             costs: Costs::default(),
+            errands: threaded.then(|| Errands::new("memif-control")),
+            deliveries,
             connections,
         })
     }
@@ -168,8 +185,10 @@ impl Client {
         match &self.state {
             State::AdminDown => None,
             State::Waiting(until) => Some(until.unwrap_or_else(Instant::now)),
+            State::Connecting(deadline) => Some(*deadline),
             State::Open { deadline, .. } => {
                 let again = self.sealing.due().into_iter().chain(self.closing.due());
+                let again = again.chain(self.errands.as_ref().and_then(Errands::due));
                 deadline.iter().copied().chain(again).min()
             }
         }
@@ -189,7 +208,16 @@ impl Client {
         {
             self.open(now, &mut events);
         }
+        if let State::Connecting(deadline) = self.state
+            && deadline <= now
+        {
+            self.end(now, Reason::Timeout, &mut events);
+        }
         self.closing.go_on();
+        self.errands.iter().for_each(Errands::go_on);
+        for (connection, delivered) in self.deliveries.take() {
+            self.take_in(now, connection, delivered, &mut events);
+        }
         for (connection, _, sealed) in self.sealing.finished() {
             self.unsealed = false;
             // Of one that has ended meanwhile the region is gone by now.
@@ -217,7 +245,7 @@ impl Client {
                 // Never here: the server may hold its file for as long as it likes.
                 Ok(Heard::Connected(unsealed)) => {
                     self.unsealed = true;
-                    let _ = epoll::delete(&self.epoll, channel.fd());
+                    channel.hush(&self.epoll);
                     let whose = Whose {
                         interface: name(&self.address, self.config.id),
                         name: self.config.name.clone(),
@@ -235,7 +263,7 @@ impl Client {
     /// Disconnects, telling the server why; connects again later. Makes no event.
     pub fn disconnect(&mut self, now: Instant, reason: &Reason) {
         self.leave(reason);
-        if let State::Open { .. } = &self.state {
+        if let State::Open { .. } | State::Connecting(_) = &self.state {
             self.wait(now);
         }
     }
@@ -256,8 +284,7 @@ impl Client {
     /// The link is up, if our region is sealed.
     fn sealed(&mut self, now: Instant, sealed: Result<(), Reason>, events: &mut Vec<ClientEvent>) {
         let State::Open { channel, machine, deadline, since, doorbell } = &mut self.state else { return };
-        let data = epoll::EventData::new_u64(SOCKET);
-        let watched = epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN);
+        let watched = channel.watch(&self.epoll, SOCKET);
         let connected = watched.map_err(Reason::Socket).and_then(|()| machine.sealed(sealed));
         let connected = connected.and_then(|mut connection| {
             let (overruns, number) = (self.overruns.clone(), self.connections);
@@ -292,16 +319,43 @@ impl Client {
         } else {
             Ok(())
         };
-        let opened = may.and_then(|()| connect_to(&self.address)).and_then(|fd| {
-            let channel = Channel::new(fd, &self.closing);
-            epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(SOCKET), epoll::EventFlags::IN)
-                .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;
+        self.connections += 1;
+        let (courier, address) = (self.courier(), self.address.clone());
+        match (may, courier) {
+            (Err(error), _) => self.unreachable(now, error, events),
+            (Ok(()), None) => {
+                let connected = connect_to(&self.address);
+                self.opened(now, connected, events);
+            }
+            (Ok(()), Some(courier)) => {
+                self.state = State::Connecting(later(now, self.timing.handshake_timeout));
+                courier.send(move || Some(Delivered::Connected(connect_to(&address))));
+            }
+        }
+    }
+
+    /// How work of the present connection is done, if by a thread.
+    fn courier(&self) -> Option<Courier> {
+        let errands = self.errands.clone()?;
+        let run: Run = Arc::new(move |work| errands.run((), work));
+        let (costs, deliveries) = (Some(self.costs.clone()), self.deliveries.clone());
+        Some(Courier { run, costs, deliveries, token: self.connections })
+    }
+
+    /// What came of connecting.
+    fn opened(&mut self, now: Instant, connected: Result<OwnedFd, Error>, events: &mut Vec<ClientEvent>) {
+        let opened = connected.and_then(|fd| {
+            let system = |errno| Error::System { call: "epoll_ctl", errno };
+            let channel = match self.courier() {
+                None => Channel::inline(fd, &self.closing),
+                Some(courier) => Channel::threaded(fd, &self.closing, courier).map_err(system)?,
+            };
+            channel.watch(&self.epoll, SOCKET).map_err(system)?;
             Ok(channel)
         });
         match opened {
             Ok(channel) => {
                 self.told = None;
-                self.connections += 1;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
                 self.state = State::Open {
@@ -312,13 +366,30 @@ impl Client {
                     doorbell: None,
                 };
             }
-            Err(error) => {
-                if self.told.as_ref() != Some(&error) {
-                    self.told = Some(error.clone());
-                    events.push(ClientEvent::Unreachable { error });
-                }
-                self.wait(now);
+            Err(error) => self.unreachable(now, error, events),
+        }
+    }
+
+    fn unreachable(&mut self, now: Instant, error: Error, events: &mut Vec<ClientEvent>) {
+        if self.told.as_ref() != Some(&error) {
+            self.told = Some(error.clone());
+            events.push(ClientEvent::Unreachable { error });
+        }
+        self.wait(now);
+    }
+
+    /// What a thread tells, of a connection that may have ended meanwhile.
+    fn take_in(&mut self, now: Instant, number: u64, delivered: Delivered, events: &mut Vec<ClientEvent>) {
+        let current = number == self.connections;
+        match (&mut self.state, delivered) {
+            (State::Connecting(_), Delivered::Connected(connected)) if current => {
+                self.opened(now, connected, events);
             }
+            // It takes as long as the server likes to close it.
+            (_, Delivered::Connected(Ok(fd))) => self.closing.close(Line::new(fd, &self.closing), 1),
+            (State::Open { channel, .. }, delivered) if current => channel.deliver(delivered),
+            (State::Connecting(_), Delivered::Failed(reason)) if current => self.end(now, reason, events),
+            _ => {}
         }
     }
 
@@ -330,6 +401,8 @@ impl Client {
             } else {
                 ClientEvent::Refused { reason }
             });
+        } else if let State::Connecting(_) = self.state {
+            events.push(ClientEvent::Refused { reason });
         }
         self.wait(now);
     }
@@ -338,7 +411,7 @@ impl Client {
     fn leave(&self, reason: &Reason) {
         if let State::Open { channel, .. } = &self.state {
             channel.farewell(reason);
-            let _ = epoll::delete(&self.epoll, channel.fd());
+            channel.unwatch(&self.epoll);
         }
     }
 
@@ -372,11 +445,11 @@ enum Heard {
 }
 
 /// One message.
-fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Heard, Reason> {
+fn step(channel: &mut Channel, machine: &mut ClientMachine) -> Result<Heard, Reason> {
     let received = match channel.receive(false)? {
         None => return Ok(Heard::Nothing),
-        Some(channel::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
-        Some(channel::Heard::Message(received)) => received,
+        Some(line::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(line::Heard::Message(received)) => received,
     };
     let fds = received.fds.lend().map_err(Reason::Socket)?;
     let step = match machine.begin(&received.bytes, fds)? {

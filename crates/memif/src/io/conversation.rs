@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::channel::{self, Channel};
+use super::channel::Channel;
 use super::foreign::Closing;
 use super::interfaces::{Interface, View};
+use super::line;
 use super::outcomes::Outcomes;
 use super::sessions::Session;
 use crate::control::{ServerMachine, ServerNext, ServerStep, Unmapped};
@@ -32,8 +33,8 @@ pub(super) fn step(
     let Session { channel, peer, machine, origin, doorbell, .. } = session;
     let received = match channel.receive(machine.takes_descriptors())? {
         None => return Ok(Heard::Nothing),
-        Some(channel::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
-        Some(channel::Heard::Message(received)) => received,
+        Some(line::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(line::Heard::Message(received)) => received,
     };
     ServerMachine::check_count(&received.bytes, received.fds.len())?;
     let mut view = View { interfaces, token, channel, peer: *peer };

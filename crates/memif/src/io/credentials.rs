@@ -38,6 +38,12 @@ pub(super) enum Origin {
 }
 
 impl Origin {
+    /// By what work of an interface's connection is kept apart: of origins that nobody can tell from each other each interface is one by itself;
+    /// there are no more of these than we have.
+    pub(super) fn line(self, id: u32) -> (Self, Option<u32>) {
+        (self, matches!(self, Self::Hidden(None) | Self::Ended).then_some(id))
+    }
+
     /// Asks the kernel. `pod`: the network namespace that the socket can be reached from alone, if there is one.
     pub(super) fn of(socket: BorrowedFd<'_>, pod: Option<(u64, u64)>) -> Self {
         let of_pod = |other| pod.map_or(other, |(device, inode)| Self::Namespace(device, inode));

@@ -7,7 +7,7 @@
 //! only memory has seals, and the kernel alone answers for these.
 //!
 //! Memory is harmless to look at; to map it is [others'](super::mapping). Its last close takes as long as its pages take to be freed, which
-//! may be seconds: what of it is refused is closed by the other thread, too.
+//! may be seconds, that of an eventfd as long as it takes to call all who wait for it: what of these is refused is closed by the other thread, too.
 //!
 //! What is in a message that nobody reads goes with the socket that it waits in, or in the call that has no space for it, in the
 //! thread that does so; so these are closed elsewhere as well.
@@ -31,10 +31,10 @@ use std::time::Instant;
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-use super::channel::Rest;
 use super::credentials::Origin;
 use super::disposal::dispose;
 use super::errands::Errands;
+use super::line::Rest;
 use super::process;
 
 /// Descriptors on their way out of all sockets of the process.
@@ -150,13 +150,24 @@ impl Closing {
         });
     }
 
+    /// A socket is on its way out. Its origin may have many of these: it counts with those of all only.
+    pub(super) fn hold_socket(&self) -> Share {
+        self.hold_for(None, 1)
+    }
+
     /// So many descriptors are on their way out from now on.
     pub(super) fn hold(&self, descriptors: usize) -> Share {
-        let (all, origin, most) = (Arc::clone(&self.all), self.origin, self.bounds.most);
+        self.hold_for(Some(self.origin), descriptors)
+    }
+
+    fn hold_for(&self, origin: Option<Origin>, descriptors: usize) -> Share {
+        let (all, most) = (Arc::clone(&self.all), self.bounds.most);
         let mut leaving = lock(&all);
         let held = leaving.held + descriptors;
         leaving.hold(held, most);
-        *leaving.by_origin.entry(origin).or_default() += descriptors;
+        if let Some(origin) = origin {
+            *leaving.by_origin.entry(origin).or_default() += descriptors;
+        }
         drop(leaving);
         Share { all, origin, most, descriptors }
     }
@@ -186,7 +197,8 @@ impl Closing {
 #[derive(Debug)]
 pub(super) struct Share {
     all: Arc<Mutex<Leaving>>,
-    origin: Origin,
+    /// In whose share they count.
+    origin: Option<Origin>,
     most: usize,
     descriptors: usize,
 }
@@ -196,10 +208,11 @@ impl Drop for Share {
         let mut leaving = lock(&self.all);
         let held = leaving.held - self.descriptors;
         leaving.hold(held, self.most);
-        if let Some(held) = leaving.by_origin.get_mut(&self.origin) {
+        let Some(origin) = self.origin else { return };
+        if let Some(held) = leaving.by_origin.get_mut(&origin) {
             *held -= self.descriptors;
             if *held == 0 {
-                leaving.by_origin.remove(&self.origin);
+                leaving.by_origin.remove(&origin);
             }
         }
     }
@@ -257,10 +270,10 @@ pub(super) fn harmless(
     let (mut taken, mut foreign) = (Vec::new(), Vec::new());
     for fd in fds {
         if is_eventfd(fd.as_fd()) || is_memory(&fd) {
-            taken.push(Ok(fd));
+            taken.push(Ok((fd, true)));
         } else {
             foreign.push(fd);
-            taken.push(fcntl_dupfd_cloexec(stand_in, 0));
+            taken.push(fcntl_dupfd_cloexec(stand_in, 0).map(|fd| (fd, false)));
         }
     }
     if !foreign.is_empty() {
@@ -273,10 +286,11 @@ pub(super) fn harmless(
     failed.map_or(Ok(taken), Err)
 }
 
-/// The descriptors of a message, until it is known what becomes of them: memory that is refused is closed elsewhere.
+/// The descriptors of a message, until it is known what becomes of them: what is refused is closed elsewhere.
 #[derive(Debug)]
 pub(super) struct Taken {
-    fds: Vec<OwnedFd>,
+    /// Each with whether it is the peer's, and not in the place of one.
+    fds: Vec<(OwnedFd, bool)>,
     closing: Closing,
 }
 
@@ -290,7 +304,7 @@ impl Taken {
     /// # Errors
     /// If there is no descriptor left.
     pub(super) fn lend(&self) -> Result<Vec<OwnedFd>, Errno> {
-        self.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, 0)).collect()
+        self.fds.iter().map(|(fd, _)| fcntl_dupfd_cloexec(fd, 0)).collect()
     }
 
     /// Whoever they were lent to has kept them.
@@ -301,10 +315,10 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let memory: Vec<_> = self.fds.extract_if(.., |fd| is_memory(fd)).collect();
-        if !memory.is_empty() {
-            let descriptors = memory.len();
-            self.closing.close(memory, descriptors);
+        let refused: Vec<_> = self.fds.extract_if(.., |(_, theirs)| *theirs).collect();
+        if !refused.is_empty() {
+            let descriptors = refused.len();
+            self.closing.close(refused, descriptors);
         }
     }
 }

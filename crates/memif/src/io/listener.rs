@@ -10,9 +10,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::channel::Channel;
+use super::channel::{Channel, Courier, Deliveries, Run};
 use super::conversation::{Heard, answer, step};
 use super::credentials::Origin;
+use super::errands::Errands;
 use super::foreign::{Closing, Share};
 use super::held::Whose;
 use super::interfaces::Interface;
@@ -32,6 +33,8 @@ const LISTENING: u64 = 0;
 const MAPPED: u64 = u64::MAX;
 /// Token of what tells that a peer costs too much.
 const OVERRUN: u64 = MAPPED - 1;
+/// Token of what tells what threads have heard of connections.
+const DELIVERED: u64 = OVERRUN - 1;
 /// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
 /// the next.
 const BATCH: usize = 64;
@@ -61,6 +64,10 @@ pub struct Listener {
     out: HashMap<u64, (u32, Option<Share>)>,
     /// Peers that cost too much, by token, as threads tell of them.
     overruns: Outcomes<(u64, Overrun)>,
+    /// What connections are served by, where threads do: by origin; of those that nobody can tell from each other, each interface by itself.
+    errands: Errands<(Origin, Option<u32>)>,
+    /// What these have heard, by token.
+    deliveries: Deliveries,
     /// What a new connection is told of the interfaces, until one comes or goes.
     limits: Option<Limits>,
     last_token: u64,
@@ -97,6 +104,9 @@ impl Listener {
         let overruns = Outcomes::new().map_err(system("eventfd"))?;
         epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
+        let deliveries = Deliveries::new().map_err(system("eventfd"))?;
+        epoll::add(&epoll, deliveries.fd(), epoll::EventData::new_u64(DELIVERED), epoll::EventFlags::IN)
+            .map_err(system("epoll_ctl"))?;
         let quota = process::quota_of_socket(&settings);
         descriptors::make_room(epoll.as_fd(), process::of_all_sockets());
         let (interfaces, sessions, closing, limits) = Default::default();
@@ -115,6 +125,8 @@ impl Listener {
             mapping,
             out,
             overruns,
+            errands: Errands::new("memif-control"),
+            deliveries,
             limits,
             last_token,
             paused,
@@ -220,7 +232,7 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let again = self.mapping.due().into_iter().chain(self.closing.due());
+        let again = self.mapping.due().into_iter().chain(self.closing.due()).chain(self.errands.due());
         self.sessions.next_deadline().into_iter().chain(self.paused).chain(again).min()
     }
 
@@ -264,13 +276,20 @@ impl Listener {
         for event in ready {
             match event.data.u64() {
                 LISTENING => accepting = true,
-                MAPPED | OVERRUN => {}
+                MAPPED | OVERRUN | DELIVERED => {}
                 token => tokens.push(token),
             }
         }
         for outcome in self.mapping.finished() {
             self.go_on(outcome, &mut events);
         }
+        for (token, delivered) in self.deliveries.take() {
+            if let Some(session) = self.sessions.get_mut(token) {
+                session.channel.deliver(delivered);
+                tokens.push(token);
+            }
+        }
+        self.errands.go_on();
         for (token, overrun) in self.overruns.take() {
             self.end(token, overrun.into(), &mut events);
         }
@@ -303,7 +322,11 @@ impl Listener {
 
     /// Why there is no thread for what may take as long as a peer likes.
     fn no_thread(&self) -> Option<Error> {
-        self.mapping.failed().or(self.closing.failed()).map(|errno| Error::NoThread { errno })
+        self.mapping
+            .failed()
+            .or(self.closing.failed())
+            .or(self.errands.failed())
+            .map(|errno| Error::NoThread { errno })
     }
 
     /// Socket and id: what errors name an interface by.
@@ -338,31 +361,44 @@ impl Listener {
             };
             let (machine, hello) = ServerMachine::new(limits.clone());
             let origin = Origin::of(fd.as_fd(), self.pod);
-            let channel = Channel::new(fd, &self.closing.of(origin));
+            self.last_token += 1;
+            let channel = self.channel(fd, origin).map_err(system("epoll_ctl"))?;
             if channel.is_beyond_share() {
                 self.refuse(&channel, Reason::HangingDescriptors, events);
                 continue;
             }
             // Before it is told anything: descriptors are due only to who has heard HELLO.
-            rights::allow(channel.fd(), true);
+            channel.fd().into_iter().for_each(|fd| rights::allow(fd, true));
             if channel.send(&hello, None).is_err() {
                 continue;
             }
             if let Some(token) = self.sessions.in_the_way(self.settings.max_handshakes) {
                 self.end(token, Reason::TooManyConnections, events);
             }
-            self.last_token += 1;
-            let data = epoll::EventData::new_u64(self.last_token);
-            epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
-                .map_err(system("epoll_ctl"))?;
+            channel.watch(&self.epoll, self.last_token).map_err(system("epoll_ctl"))?;
             let peer = channel.credentials();
             let deadline = later(now, self.settings.handshake_timeout);
             let (doorbell, since, told) = (None, now, false);
             let session = Session { channel, peer, origin, machine, doorbell, since, deadline, told };
             self.sessions.insert(self.last_token, session);
+            if self.settings.threaded {
+                // A thread waits for its first message.
+                self.converse(self.last_token, events);
+            }
             self.told = false;
         }
         Ok(())
+    }
+
+    /// A connection that was accepted.
+    fn channel(&self, fd: OwnedFd, origin: Origin) -> Result<Channel, Errno> {
+        let closing = self.closing.of(origin);
+        if !self.settings.threaded {
+            return Ok(Channel::inline(fd, &closing));
+        }
+        let (deliveries, token) = (self.deliveries.clone(), self.last_token);
+        let courier = Courier { run: run(&self.errands, (origin, None)), costs: None, deliveries, token };
+        Channel::threaded(fd, &closing, courier)
     }
 
     /// Lets connections begin without descriptors as long as somebody is turned away for those sent before: none can be left in what is
@@ -397,8 +433,14 @@ impl Listener {
         }
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
-            let origin = session.origin;
-            match step(session, &mut self.interfaces, &self.closing, &self.overruns, token) {
+            let (origin, claimed) = (session.origin, session.machine.id());
+            let stepped = step(session, &mut self.interfaces, &self.closing, &self.overruns, token);
+            if let Some(id) = session.machine.id().filter(|id| claimed != Some(*id))
+                && let Some(interface) = self.interfaces.get(&id)
+            {
+                session.channel.charge_to(&interface.costs, &run(&self.errands, origin.line(id)));
+            }
+            match stepped {
                 Ok(Heard::Nothing) => return,
                 Ok(Heard::Answered(None)) => {}
                 Ok(Heard::Answered(Some(mut connection))) => {
@@ -410,8 +452,7 @@ impl Listener {
                 }
                 Ok(Heard::Region(unmapped)) => {
                     // Nothing is heard of it meanwhile but that it is gone.
-                    let data = epoll::EventData::new_u64(token);
-                    let _ = epoll::modify(&self.epoll, session.channel.fd(), data, epoll::EventFlags::RDHUP);
+                    let _ = session.channel.hear_only_the_end(true, &self.epoll, token);
                     let id = session.machine.id().unwrap_or_default();
                     self.out.insert(token, (id, None));
                     if let Some(interface) = self.interfaces.get_mut(&id) {
@@ -437,13 +478,9 @@ impl Listener {
             // It has ended meanwhile; to unmap may take as long.
             return self.closing.of(origin).close(region, 1);
         };
-        let data = epoll::EventData::new_u64(token);
-        let watched = || {
-            epoll::modify(&self.epoll, session.channel.fd(), data, epoll::EventFlags::IN)
-                .map_err(Reason::Socket)
-        };
+        let watched = session.channel.hear_only_the_end(false, &self.epoll, token).map_err(Reason::Socket);
         let step = session.machine.mapped(region);
-        match step.and_then(|step| watched().and_then(|()| answer(&session.channel, &step))) {
+        match step.and_then(|step| watched.and_then(|()| answer(&session.channel, &step))) {
             Ok(()) => self.converse(token, events),
             Err(reason) => self.end(token, reason, events),
         }
@@ -466,10 +503,11 @@ impl Listener {
 
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
         let Some(mut session) = self.sessions.remove(token) else { return false };
-        session.machine.close_rings();
+        if !self.settings.threaded {
+            session.machine.close_rings();
+        }
         session.channel.farewell(reason);
-        // The socket stays as long as closing it may hang, readable all that time.
-        let _ = epoll::delete(&self.epoll, session.channel.fd());
+        session.channel.unwatch(&self.epoll);
         *self.ended.entry(reason.kind()).or_default() += 1;
         let claimed = session.machine.id().and_then(|id| self.interfaces.get_mut(&id));
         if let Some(interface) = claimed.filter(|interface| interface.owner == Some(token)) {
@@ -478,12 +516,18 @@ impl Listener {
         if let Some((_, share)) = self.out.get_mut(&token) {
             *share = Some(self.closing.of(session.origin).hold(1));
         }
-        let regions = session.machine.regions();
-        if regions > 0 {
-            self.closing.of(session.origin).close(session.machine, regions);
+        let left = session.machine.descriptors();
+        if left > 0 {
+            self.closing.of(session.origin).close(session.machine, left);
         }
         true
     }
+}
+
+/// Does what a connection wants done, after what else there is on this line.
+fn run(errands: &Errands<(Origin, Option<u32>)>, line: (Origin, Option<u32>)) -> Run {
+    let errands = errands.clone();
+    Arc::new(move |work| errands.run(line, work))
 }
 
 impl Drop for Listener {

@@ -23,8 +23,7 @@ pub(super) type Outcome<T = Region> = (u64, Origin, Result<T, Reason>);
 /// All of a listener, or of a client.
 #[derive(Debug)]
 pub(super) struct Mapping<T = Region> {
-    /// By origin; of those that nobody can tell from each other (whose process has ended, and before Linux 6.9 all that our process namespace doesn't
-    /// see into) each interface by itself: there are no more of these than we have, and no more than one region of each.
+    /// By [line](Origin::line), with no more than one region of each interface.
     errands: Errands<(Origin, Option<u32>)>,
     done: Outcomes<Outcome<T>>,
 }
@@ -54,8 +53,7 @@ impl<T: Send + 'static> Mapping<T> {
         map: impl FnOnce() -> Result<T, Reason> + Send + 'static,
     ) {
         let report = Report { done: self.done.clone(), token, origin, outcome: None };
-        let line = (origin, matches!(origin, Origin::Hidden(None) | Origin::Ended).then_some(id));
-        self.errands.run(line, move || {
+        self.errands.run(origin.line(id), move || {
             let mut report = report;
             let _held = Held::begin(whose);
             report.outcome = Some(map());

@@ -17,6 +17,7 @@ mod errands;
 mod foreign;
 mod held;
 mod interfaces;
+mod line;
 mod listener;
 mod mapping;
 mod outcomes;
@@ -27,6 +28,7 @@ mod sessions;
 mod socket;
 #[cfg(test)]
 mod testing;
+mod watch;
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,7 @@ fn later(now: Instant, wait: Duration) -> Instant {
 }
 
 pub use address::{Address, SocketName};
+pub use channel::all_said;
 pub use client::{Client, ClientEvent, ClientTiming};
 pub use credentials::Credentials;
 pub use held::{HeldRegion, held_regions};

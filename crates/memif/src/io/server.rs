@@ -29,10 +29,13 @@ pub struct ListenerSettings {
     pub max_descriptors: usize,
     /// Bytes of the regions of all clients together, all of which are mapped. Half of them are promised likewise.
     pub max_memory: u64,
+    /// Whether threads speak with clients, one for each container or process at a time: for who must not wait while one makes that slow, as
+    /// [`Signals::Doorbell`](crate::ring::Signals::Doorbell) is for the rings.
+    pub threaded: bool,
 }
 
 impl Default for ListenerSettings {
-    /// `memif`, 0660, our own user and group, 5 s, 64, 8192, 256 GiB.
+    /// `memif`, 0660, our own user and group, 5 s, 64, 8192, 256 GiB, no threads.
     fn default() -> Self {
         Self {
             name: "memif".into(),
@@ -43,6 +46,7 @@ impl Default for ListenerSettings {
             max_handshakes: 64,
             max_descriptors: 8192,
             max_memory: 256 << 30,
+            threaded: false,
         }
     }
 }

@@ -136,7 +136,7 @@ mod tests {
                 ends.push(theirs);
                 let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
                 let deadline = now + Duration::from_secs(token);
-                let channel = Channel::new(ours, &Closing::default());
+                let channel = Channel::inline(ours, &Closing::default());
                 let (peer, doorbell, since, told) = (None, None, now, false);
                 let session = Session { channel, peer, origin, machine, doorbell, since, deadline, told };
                 sessions.insert(token, session);

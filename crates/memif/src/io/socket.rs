@@ -15,8 +15,8 @@ use rustix::net::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::channel::Channel;
 use super::foreign::Closing;
+use super::line::Line;
 use super::{Address, ListenerSettings, SocketName};
 use crate::Error;
 
@@ -158,7 +158,7 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
         // Somebody listens, be it by another protocol (PROTOTYPE) or with a full backlog (AGAIN).
         listens => {
             // It may have said something already, with descriptors whose close hangs.
-            drop(listens.map(|fd| Channel::new(fd, &Closing::default())));
+            drop(listens.map(|fd| Line::new(fd, &Closing::default())));
             Err(Error::InUse { address: address.to_string() })
         }
     }

@@ -56,15 +56,15 @@ impl Event {
     /// One that came from a peer, which counts in its socket's quota as long as it is open.
     ///
     /// # Errors
-    /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
-    /// one wakes whoever waits for as long. [`Errno::NOSYS`] before Linux 5.8.
-    pub(crate) fn from_peer(fd: OwnedFd, lease: Option<Lease>) -> Result<Self, Errno> {
+    /// [`Errno::INVAL`] if it is not an eventfd; if it is to be `read`, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large
+    /// number, such a one wakes whoever waits for as long. To find that out takes a lock that the peer can hold. [`Errno::NOSYS`] before Linux 5.8.
+    pub(crate) fn from_peer(fd: OwnedFd, lease: Option<Lease>, read: bool) -> Result<Self, Errno> {
         // The kernel tells what a descriptor is by its link's name only.
         let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         if name.as_bytes() != b"anon_inode:[eventfd]" {
             return Err(Errno::INVAL);
         }
-        if is_semaphore(&fd) {
+        if read && is_semaphore(&fd) {
             return Err(Errno::NOTSUP);
         }
         Self::of(fd, lease)
@@ -86,7 +86,10 @@ impl Event {
     /// full has the call wait.
     #[inline]
     pub fn signal(&self) {
-        if self.private || !signal(self.fd.as_fd()) {
+        if self.private {
+            // A full counter means that it has been signalled often enough.
+            let _ = write(&self.fd, &1_u64.to_ne_bytes());
+        } else if !signal(self.fd.as_fd()) {
             write_without_waiting(self.fd.as_fd());
         }
     }
@@ -129,7 +132,7 @@ fn write_without_waiting(event: BorrowedFd<'_>) {
         if !flags.contains(OFlags::NONBLOCK) {
             let _ = fcntl_setfl(event, flags | OFlags::NONBLOCK);
         }
-        // A full counter means that it has been signalled often enough.
+        // As above.
         let _ = write(event, &1_u64.to_ne_bytes());
     }
 }
@@ -170,7 +173,7 @@ mod tests {
         let theirs = eventfd(0, EventfdFlags::empty()).unwrap();
         let (done, finished) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let _ = done.send(Event::from_peer(theirs, None).map(|event| event.clear()));
+            let _ = done.send(Event::from_peer(theirs, None, true).map(|event| event.clear()));
         });
         let told = finished.recv_timeout(Duration::from_secs(60)).expect("it waits for its peer");
         assert_eq!(told, Err(Errno::NOSYS));
@@ -182,7 +185,7 @@ mod tests {
     /// The peer made it blocking: neither a full counter nor an empty one stops us.
     #[test]
     fn a_peer_cannot_make_us_wait() {
-        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap(), None).unwrap();
+        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap(), None, true).unwrap();
         assert!(!event.clear());
         write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
         event.signal();
@@ -193,8 +196,8 @@ mod tests {
     #[test]
     fn what_is_not_an_eventfd_is_refused() {
         let (read_end, write_end) = rustix::pipe::pipe().unwrap();
-        assert!(Event::from_peer(read_end, None).is_err());
-        assert!(Event::from_peer(write_end, None).is_err());
+        assert!(Event::from_peer(read_end, None, true).is_err());
+        assert!(Event::from_peer(write_end, None, true).is_err());
     }
 
     /// A number of signals that are taken back one by one would keep us awake for years.
@@ -203,7 +206,7 @@ mod tests {
         let semaphore = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE).unwrap();
         let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", semaphore.as_raw_fd())).unwrap();
         if facts.contains("eventfd-semaphore") {
-            assert_eq!(Event::from_peer(semaphore, None).unwrap_err(), Errno::NOTSUP);
+            assert_eq!(Event::from_peer(semaphore, None, true).unwrap_err(), Errno::NOTSUP);
         }
     }
 }

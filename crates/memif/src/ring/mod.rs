@@ -77,7 +77,7 @@ pub use descriptor::{Descriptor, FLAG_NEXT};
 pub use view::{COOKIE, RING_ALIGNMENT, RING_HEADER, RingView};
 
 pub(crate) use cursor::Cursor;
-pub(crate) use doorbell::{BURST, Costs, Doorbell, Overrun, PERCENT, Remains, Tell};
+pub(crate) use doorbell::{BURST, Costs, Doorbell, FREE, Overrun, PERCENT, Remains, Tell, used};
 pub(crate) use indices::{Endpoint, Indices};
 pub(crate) use slots::Slots;
 pub(crate) use view::Descriptors;

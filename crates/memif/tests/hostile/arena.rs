@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
-use memif::ring::Armed;
+use memif::ring::{Armed, DoorbellSettings, Signals};
 use memif::{
     Address, Connection, Error, Listener, ListenerSettings, QueueError, Reason, ServerConfig, ServerEvent,
 };
@@ -182,9 +182,16 @@ impl Arena {
                 max_tx_queues: 1,
                 max_memory: 1 << 20,
                 max_packet: 9216,
+                // As quiverd.
+                signals: Signals::Doorbell(DoorbellSettings::default()),
                 ..ServerConfig::default()
             },
-            listener: ListenerSettings { handshake_timeout: PATIENCE, ..ListenerSettings::default() },
+            // As quiverd.
+            listener: ListenerSettings {
+                handshake_timeout: PATIENCE,
+                threaded: true,
+                ..ListenerSettings::default()
+            },
             free: 0,
             interrupts: false,
         };
@@ -261,9 +268,9 @@ struct Server {
 impl Server {
     fn new(name: &str, setting: Setting, shared: Arc<Shared>) -> Self {
         let mut listener = Listener::bind(&Address::abstract_name(name), setting.listener).unwrap();
-        let seals = setting.hostile.seals;
+        let (seals, signals) = (setting.hostile.seals, setting.hostile.signals.clone());
         listener.register(HOSTILE, setting.hostile).unwrap();
-        listener.register(GOOD, ServerConfig { seals, ..ServerConfig::default() }).unwrap();
+        listener.register(GOOD, ServerConfig { seals, signals, ..ServerConfig::default() }).unwrap();
         for id in FREE..FREE + setting.free {
             listener.register(id, ServerConfig::default()).unwrap();
         }
@@ -367,8 +374,8 @@ impl Server {
             std::iter::once(self.listener.fd()).chain(queues.map(|queue| queue.event().fd())).collect();
         let mut fds: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).unwrap();
-        for queue in self.links.values().flat_map(|link| &link.rx) {
-            queue.event().clear();
+        for queue in self.links.values_mut().flat_map(|link| &mut link.rx) {
+            queue.take_signal();
         }
     }
 }

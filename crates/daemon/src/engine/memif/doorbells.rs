@@ -1,12 +1,25 @@
-//! Where the threads run that signal memif peers.
+//! Where the threads run that have to do with memif peers: the memif thread, those that it starts, and doorbells.
 
 use ::memif::ring::{DoorbellSettings, Signals};
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Doorbell threads on the processors that this process may use and no worker has; on all where there are no others.
 pub(super) fn signals(workers: &[Option<usize>]) -> Signals {
     let all = sched_getaffinity(None).map(|set| cpus(&set)).unwrap_or_default();
     Signals::Doorbell(DoorbellSettings { cpus: apart(&all, workers) })
+}
+
+/// Has this thread, and those that it starts, run there as well: the kernel takes the time of whoever closes what a peer has sent, or speaks
+/// with it.
+pub(super) fn run_apart(signals: &Signals) {
+    let Signals::Doorbell(settings) = signals else { return };
+    let mut set = CpuSet::new();
+    settings.cpus.iter().for_each(|cpu| set.set(*cpu));
+    if set.count() > 0
+        && let Err(errno) = sched_setaffinity(None, &set)
+    {
+        tracing::warn!(%errno, "the memif thread can't be kept off the workers' processors");
+    }
 }
 
 fn cpus(set: &CpuSet) -> Vec<usize> {

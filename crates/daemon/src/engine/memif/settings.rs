@@ -113,6 +113,7 @@ pub(super) fn listener(access: &Access) -> Result<ListenerSettings, Flaw> {
         mode: file.mode,
         owner: file.owner.as_ref().map(accounts::user).transpose()?,
         group: file.group.as_ref().map(accounts::group).transpose()?,
+        threaded: true,
         ..ListenerSettings::default()
     })
 }

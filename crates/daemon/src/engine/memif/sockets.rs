@@ -83,6 +83,11 @@ impl Sockets {
         })
     }
 
+    /// How memory and signals of links are made.
+    pub(super) fn made(&self) -> &Made {
+        &self.made
+    }
+
     /// Waits for `bell`, too.
     ///
     /// # Errors

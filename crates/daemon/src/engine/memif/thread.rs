@@ -4,15 +4,20 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::super::start::Shared;
+use super::doorbells;
 use super::handle::{Beginning, Order};
 use super::sockets::Sockets;
 
 /// How often the log is told of what was kept back.
 const REPORT: Duration = Duration::from_secs(1);
 
+/// How long threads may take to tell peers that it is over.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// Runs until the engine is dropped.
 pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
     let Beginning { orders, bell, mut sockets } = beginning;
+    doorbells::run_apart(&sockets.made().signals);
     if let Err(errno) = ::memif::region::notices_punched_holes() {
         tracing::warn!(%errno, "no userfaultfd: pages that memif peers of interfaces with peer_memory \"shared\" or \"any\" free while they are connected, and holes among huge pages, are filled, and paid for, by us");
     }
@@ -47,6 +52,8 @@ pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
             report = now + REPORT;
         }
     }
+    drop(sockets);
+    let _ = ::memif::io::all_said(LAST_WORDS);
 }
 
 /// Whoever has given an order may have gone since: then nobody waits for the answer.

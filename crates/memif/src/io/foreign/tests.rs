@@ -109,8 +109,8 @@ fn memory_and_eventfds_are_let_through() {
     let closing = usual();
     let all = harmless([memory, write_end, event], stand_in.as_fd(), &closing).unwrap();
     let taken = &all.fds;
-    assert_eq!([&taken[0], &taken[2]].map(AsRawFd::as_raw_fd), numbers);
-    assert!(!is_eventfd(taken[1].as_fd()) && fcntl_get_seals(&taken[1]).is_err());
+    assert_eq!([&taken[0].0, &taken[2].0].map(AsRawFd::as_raw_fd), numbers);
+    assert!(!is_eventfd(taken[1].0.as_fd()) && fcntl_get_seals(&taken[1].0).is_err());
     eventually("the other is closed", || closing.done());
     assert_eq!(rustix::io::read(&stand_in, &mut [0; 1]), Ok(0), "nobody writes to the pipe any more");
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a call may cost without being counted: many times what an eventfd costs that a few threads wait for.
-const FREE: Duration = Duration::from_micros(50);
+pub(crate) const FREE: Duration = Duration::from_micros(50);
 /// What calls may cost besides, at once: more than a processor's interrupts add to one now and then.
 pub(crate) const BURST: Duration = Duration::from_millis(15);
 /// The same over time, of one processor.

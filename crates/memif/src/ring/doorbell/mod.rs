@@ -17,6 +17,7 @@
 mod costs;
 mod held;
 mod link;
+mod meter;
 mod pace;
 mod protocol;
 mod thread;
@@ -35,8 +36,9 @@ use thread::{Link, Sets};
 /// Told, by the thread, that the peer costs too much.
 pub(crate) type Tell = Box<dyn FnOnce(Overrun) + Send>;
 
-pub(crate) use costs::{BURST, Costs, Overrun, PERCENT};
+pub(crate) use costs::{BURST, Costs, FREE, Overrun, PERCENT};
 pub(super) use link::{RxBell, RxSignal, TxSignal};
+pub(crate) use meter::used;
 pub(super) use thread::{Incoming, Outgoing};
 
 /// What is left of a link whose thread couldn't be started: to be dropped where others don't wait for that.

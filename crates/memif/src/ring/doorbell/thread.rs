@@ -10,11 +10,11 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::super::counters::Tally;
 use super::super::signals_by_kernel;
 use super::costs::Costs;
+use super::meter::Meter;
 use super::pace::{Flood, Pace};
 use super::protocol::News;
 use super::{DoorbellSettings, NOTHING, Shared, Tell, held};
@@ -60,8 +60,6 @@ pub(super) struct Link {
     incoming: Vec<Incoming>,
     /// Not all eventfds of the peer are watched.
     blind: bool,
-    /// Time of a processor that the thread had used when it was last looked at.
-    used: Duration,
     pace: Pace,
     costs: Costs,
     /// Told, once, that the peer costs too much.
@@ -100,6 +98,7 @@ pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errn
     let theirs = Arc::clone(&ours);
     let run = move || {
         run_on(&cpus);
+        experiment();
         held::let_go();
         if let Some(link) = theirs.lock().unwrap_or_else(PoisonError::into_inner).take() {
             link.run();
@@ -124,12 +123,6 @@ fn run_on(cpus: &[usize]) {
     }
 }
 
-/// Time of a processor that this thread has used. Not what passes meanwhile: nobody answers for the time in which others run.
-fn used() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32)
-}
-
 impl Link {
     pub(super) fn new(
         shared: &Arc<Shared>,
@@ -139,35 +132,40 @@ impl Link {
         (costs, tell): (Costs, Tell),
     ) -> Self {
         let (shared, outgoing) = (Arc::clone(shared), Arc::clone(outgoing));
-        let (blind, used, pace, tell) = (false, Duration::ZERO, Pace::new(Instant::now()), Some(tell));
-        Self { shared, sets, outgoing, incoming, blind, used, pace, costs, tell }
+        let (blind, pace, tell) = (false, Pace::new(Instant::now()), Some(tell));
+        Self { shared, sets, outgoing, incoming, blind, pace, costs, tell }
     }
 
     fn run(mut self) {
-        self.used = used();
-        self.watch();
-        self.serve();
+        let mut meter = Meter::new();
+        self.watch(&mut meter);
+        self.serve(&mut meter);
         // What comes next is the peer's work as well: to close what it waits for.
-        let Self { used: before, costs, mut tell, sets, outgoing, incoming, .. } = self;
+        let (Self { costs, tell, sets, outgoing, incoming, .. }, before) = (self, Instant::now());
         drop((sets, outgoing, incoming));
-        let overrun = costs.charge(Instant::now(), used().saturating_sub(before));
-        tell.take().into_iter().zip(overrun).for_each(|(tell, overrun)| tell(overrun));
+        let now = Instant::now();
+        let overrun = meter.call(before, now).and_then(|cost| costs.charge(now, cost));
+        tell.into_iter().zip(overrun).for_each(|(tell, overrun)| tell(overrun));
     }
 
     /// Until the link ends, or its peer costs too much.
-    fn serve(&mut self) {
+    fn serve(&mut self, meter: &mut Meter) {
         let mut flood = Flood::new(Instant::now());
         let mut events: Vec<epoll::Event> = Vec::with_capacity(BATCH);
         // Until when the peer isn't listened to.
         let mut deaf: Option<Instant> = None;
         while !self.shared.closed.load(Ordering::SeqCst) {
-            self.answer();
+            self.answer(meter);
             if self.tell.is_none() {
                 return self.wait_for_the_end();
             }
             let now = Instant::now();
+            if let Some(used) = meter.sleeps(now) {
+                self.pace.used(now, used);
+            }
             if let Some(pause) = self.pace.pause(now) {
                 std::thread::sleep(pause);
+                meter.wakes();
                 continue;
             }
             let rest = deaf.map(|until| until.saturating_duration_since(now)).filter(|rest| !rest.is_zero());
@@ -180,6 +178,7 @@ impl Link {
             // Fails where it is interrupted.
             let _ = epoll::wait(set, spare_capacity(&mut events), limit.as_ref());
             self.shared.thread.end();
+            meter.wakes();
             let (mut useless, mut useful) = (false, false);
             for queue in events.iter().map(|event| event.data.u64()).filter(|from| *from != BELL) {
                 let news = self.hear(queue as usize);
@@ -193,7 +192,7 @@ impl Link {
                 for queue in 0..self.incoming.len() {
                     self.hear(queue);
                 }
-                self.watch();
+                self.watch(meter);
             }
         }
     }
@@ -212,7 +211,8 @@ impl Link {
     }
 
     /// Has the set tell of the peer's signals: each one, without ever reading the eventfd.
-    fn watch(&mut self) {
+    fn watch(&mut self, meter: &mut Meter) {
+        let before = Instant::now();
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let add = |(queue, incoming): (u64, &Incoming)| {
             let added =
@@ -220,7 +220,7 @@ impl Link {
             matches!(added, Ok(()) | Err(Errno::EXIST))
         };
         self.blind = !(0..).zip(&self.incoming).all(add);
-        self.charge();
+        self.charge(meter, before);
     }
 
     fn has_work(&self) -> bool {
@@ -229,11 +229,12 @@ impl Link {
     }
 
     /// Gives the signals that workers have asked for.
-    fn answer(&mut self) {
+    fn answer(&mut self, meter: &mut Meter) {
         for queue in 0..self.shared.requests.len() {
             if self.tell.is_some() && self.shared.requests[queue].take() {
+                let before = Instant::now();
                 self.signal(queue);
-                self.charge();
+                self.charge(meter, before);
             }
         }
     }
@@ -266,16 +267,46 @@ impl Link {
         news
     }
 
-    /// Reckons what one call has cost.
-    fn charge(&mut self) {
-        let (used, now) = (used(), Instant::now());
-        let cost = used.saturating_sub(self.used);
-        self.used = used;
+    /// A call that was begun `before` is done.
+    fn charge(&mut self, meter: &mut Meter, before: Instant) {
+        let now = Instant::now();
+        let Some(cost) = meter.call(before, now) else { return };
         self.pace.used(now, cost);
         if let Some(overrun) = self.costs.charge(now, cost)
             && let Some(tell) = self.tell.take()
         {
             tell(overrun);
         }
+    }
+}
+
+fn experiment() {
+    let Ok(how) = std::env::var("DOORBELL") else { return };
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+        a: u32,
+        b: u32,
+    }
+    let mut attr = Attr { size: 56, ..Attr::default() };
+    match how.as_str() {
+        "nice" => attr.nice = -20,
+        "slice" => attr.runtime = 100_000,
+        "both" => (attr.nice, attr.runtime) = (-20, 100_000),
+        "rt" => (attr.policy, attr.priority) = (1, 1),
+        _ => return,
+    }
+    // SAFETY: x
+    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    if r != 0 {
+        eprintln!("sched_setattr {}", std::io::Error::last_os_error());
     }
 }

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use memif::ring::{DoorbellSettings, Signals};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::write;
 
@@ -113,7 +114,20 @@ fn control_messages_flood() {
 /// between packets wakes too often, and that is all.
 #[test]
 fn eventfd_flood() {
-    let arena = Arena::new("eventfd", |setting| setting.interrupts = true);
+    floods_eventfds("eventfd", Signals::Doorbell(DoorbellSettings::default()));
+}
+
+/// The same to a program whose queues signal themselves.
+#[test]
+fn eventfd_flood_of_an_application() {
+    floods_eventfds("eventfd-direct", Signals::Direct);
+}
+
+fn floods_eventfds(test: &str, signals: Signals) {
+    let arena = Arena::new(test, |setting| {
+        setting.interrupts = true;
+        setting.hostile.signals = signals;
+    });
     let peer = arena.peer();
     peer.handshake();
     for round in 0..2000_u64 {

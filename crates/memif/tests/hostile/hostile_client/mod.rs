@@ -8,4 +8,5 @@ mod kept;
 mod memory;
 mod peer;
 mod quota;
+mod signals;
 mod zero_copy;

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
+use memif::ring::{DoorbellSettings, Signals};
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, QueueConfig, QueueError, Reason,
 };
@@ -47,7 +48,9 @@ impl Victim {
         let quick = Duration::from_millis(20);
         let mut timing = ClientTiming { handshake_timeout: PATIENCE, min_backoff: quick, max_backoff: quick };
         change(&mut timing);
-        let config = ClientConfig { queues, ..ClientConfig::default() };
+        // As quiverd.
+        let signals = Signals::Doorbell(DoorbellSettings::default());
+        let config = ClientConfig { queues, signals, ..ClientConfig::default() };
         let hostile = Client::new(Address::abstract_name(name), config, timing).unwrap();
         let shared = Arc::new(Shared::default());
         let traffic = Traffic::new(bystander, Arc::clone(&good.shared));
