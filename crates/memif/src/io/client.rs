@@ -15,7 +15,7 @@ use super::held::Whose;
 use super::later;
 use super::line::{self, Line};
 use super::mapping::Mapping;
-use super::outcomes::Outcomes;
+use super::outcomes::{Bell, Outcomes};
 use super::socket::connect_to;
 use crate::control::{ClientMachine, ClientNext, Unsealed};
 use crate::ring::{Costs, Doorbell, Overrun, Signals};
@@ -23,12 +23,8 @@ use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 
 /// Token of the socket.
 const SOCKET: u64 = 0;
-/// Token of what tells that our region is sealed.
-const SEALED: u64 = 1;
-/// Token of what tells that the server costs too much.
-const OVERRUN: u64 = 2;
-/// Token of what tells what a thread has heard of the server.
-const DELIVERED: u64 = 3;
+/// Token of what other threads ring.
+const BELL: u64 = 1;
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
@@ -84,6 +80,8 @@ pub struct Client {
     config: ClientConfig,
     timing: ClientTiming,
     epoll: OwnedFd,
+    /// Rung by other threads. All that there is to wait for, where a thread speaks with the server: see [`watch`](super::watch).
+    bell: Bell,
     state: State,
     /// Wait after the next failure.
     backoff: Duration,
@@ -138,27 +136,24 @@ impl Client {
         let opened = checked.and_then(|()| {
             let system = |call| move |errno| Error::System { call, errno };
             let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
-            let sealing = Mapping::new("memif-seal").map_err(system("eventfd"))?;
-            epoll::add(&epoll, sealing.fd(), epoll::EventData::new_u64(SEALED), epoll::EventFlags::IN)
+            let bell = Bell::new().map_err(system("eventfd"))?;
+            epoll::add(&epoll, bell.fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            let overruns = Outcomes::new().map_err(system("eventfd"))?;
-            epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
-                .map_err(system("epoll_ctl"))?;
-            let deliveries = Deliveries::new().map_err(system("eventfd"))?;
-            epoll::add(&epoll, deliveries.fd(), epoll::EventData::new_u64(DELIVERED), epoll::EventFlags::IN)
-                .map_err(system("epoll_ctl"))?;
-            Ok((epoll, sealing, overruns, deliveries))
+            Ok((epoll, bell))
         });
-        let (epoll, sealing, overruns, deliveries) =
+        let (epoll, bell) =
             opened.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
         let (backoff, closing, state) = (timing.min_backoff, Closing::default(), State::Waiting(None));
         let (told, unsealed, connections) = (None, false, 0);
         let threaded = matches!(config.signals, Signals::Doorbell(_));
+        let (sealing, overruns) = (Mapping::new("memif-seal", &bell), Outcomes::new(&bell));
+        let deliveries = Deliveries::new(&bell);
         Ok(Self {
             address,
             config,
             timing,
             epoll,
+            bell,
             state,
             backoff,
             told,
@@ -176,7 +171,7 @@ impl Client {
     /// Readable when there is something to [`process`](Self::process).
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+        if self.errands.is_some() { self.bell.fd() } else { self.epoll.as_fd() }
     }
 
     /// When to call [`process`](Self::process) at the latest; a time that has passed at the beginning.
@@ -203,6 +198,7 @@ impl Client {
     /// Does what there is to do, without waiting, and tells what happened.
     pub fn process(&mut self, now: Instant) -> Vec<ClientEvent> {
         let mut events = Vec::new();
+        self.bell.hear();
         if let State::Waiting(until) = self.state
             && until.is_none_or(|until| until <= now)
         {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -18,10 +19,11 @@ use super::foreign::{Closing, Share};
 use super::held::Whose;
 use super::interfaces::Interface;
 use super::mapping::{Mapping, Outcome};
-use super::outcomes::Outcomes;
+use super::outcomes::{Bell, Outcomes};
 use super::server::{Handshake, ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{self, Bound, listen_at};
+use super::watch::Watch;
 use super::{Address, descriptors, later, process, rights};
 use crate::control::{Amount, Limits, Member, Quota, ServerMachine};
 use crate::ring::{Costs, Overrun};
@@ -29,12 +31,8 @@ use crate::{Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
 const LISTENING: u64 = 0;
-/// Token of what tells that a region is mapped.
-const MAPPED: u64 = u64::MAX;
-/// Token of what tells that a peer costs too much.
-const OVERRUN: u64 = MAPPED - 1;
-/// Token of what tells what threads have heard of connections.
-const DELIVERED: u64 = OVERRUN - 1;
+/// Token of what other threads ring.
+const BELL: u64 = u64::MAX;
 /// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
 /// the next.
 const BATCH: usize = 64;
@@ -51,6 +49,10 @@ pub struct Listener {
     pod: Option<(u64, u64)>,
     settings: ListenerSettings,
     epoll: OwnedFd,
+    /// Rung by other threads. All that there is to wait for, where threads serve the connections: see [`watch`](super::watch).
+    bell: Bell,
+    /// The thread that waits for connections there, and whether there are some.
+    waiter: Option<(Watch, Arc<AtomicBool>)>,
     socket: Bound,
     interfaces: BTreeMap<u32, Interface>,
     /// What all clients may have.
@@ -98,15 +100,22 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let mapping = Mapping::new("memif-map").map_err(system("eventfd"))?;
-        epoll::add(&epoll, mapping.fd(), epoll::EventData::new_u64(MAPPED), epoll::EventFlags::IN)
+        let bell = Bell::new().map_err(system("eventfd"))?;
+        epoll::add(&epoll, bell.fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let overruns = Outcomes::new().map_err(system("eventfd"))?;
-        epoll::add(&epoll, overruns.fd(), epoll::EventData::new_u64(OVERRUN), epoll::EventFlags::IN)
-            .map_err(system("epoll_ctl"))?;
-        let deliveries = Deliveries::new().map_err(system("eventfd"))?;
-        epoll::add(&epoll, deliveries.fd(), epoll::EventData::new_u64(DELIVERED), epoll::EventFlags::IN)
-            .map_err(system("epoll_ctl"))?;
+        let (overruns, deliveries) = (Outcomes::new(&bell), Deliveries::new(&bell));
+        let mapping = Mapping::new("memif-map", &bell);
+        let wait = || {
+            let (ready, bell) = (Arc::<AtomicBool>::default(), bell.clone());
+            let tell = Arc::clone(&ready);
+            let watch = Watch::new(socket.fd.as_fd(), move || {
+                tell.store(true, Ordering::Release);
+                bell.ring();
+            })?;
+            watch.arm(socket.fd.as_fd(), epoll::EventFlags::IN);
+            Ok((watch, ready))
+        };
+        let waiter = settings.threaded.then(wait).transpose().map_err(system("epoll_ctl"))?;
         let quota = process::quota_of_socket(&settings);
         descriptors::make_room(epoll.as_fd(), process::of_all_sockets());
         let (interfaces, sessions, closing, limits) = Default::default();
@@ -117,6 +126,8 @@ impl Listener {
             pod: socket::pod(address),
             settings,
             epoll,
+            bell,
+            waiter,
             socket,
             interfaces,
             quota,
@@ -226,7 +237,7 @@ impl Listener {
     /// Readable when there is something to [`process`](Self::process).
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+        if self.waiter.is_some() { self.bell.fd() } else { self.epoll.as_fd() }
     }
 
     /// When to call [`process`](Self::process) at the latest.
@@ -267,19 +278,8 @@ impl Listener {
     /// [`Error::System`] if the system can't tell what happened.
     pub fn process(&mut self, now: Instant) -> Result<Vec<ServerEvent>, InterfaceError> {
         let mut events = Vec::new();
-        let mut ready = Vec::with_capacity(BATCH);
-        match epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&Timespec::default())) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(self.error(Error::System { call: "epoll_wait", errno })),
-        }
-        let (mut accepting, mut tokens) = (false, Vec::new());
-        for event in ready {
-            match event.data.u64() {
-                LISTENING => accepting = true,
-                MAPPED | OVERRUN | DELIVERED => {}
-                token => tokens.push(token),
-            }
-        }
+        let (mut accepting, mut tokens) = self.ready()?;
+        self.bell.hear();
         for outcome in self.mapping.finished() {
             self.go_on(outcome, &mut events);
         }
@@ -310,6 +310,9 @@ impl Listener {
             if !std::mem::replace(&mut self.told, true) {
                 events.push(ServerEvent::NotAccepting { error });
             }
+        } else if accepting && self.waiter.is_some() {
+            // Told once, each time that it is asked for.
+            self.listen(true);
         }
         for token in self.sessions.late(now) {
             let reason = if self.out.contains_key(&token) { Reason::TimeoutHeld } else { Reason::Timeout };
@@ -318,6 +321,22 @@ impl Listener {
         // Before anybody connects again, and not only when the first of them has come.
         self.keep_out();
         Ok(events)
+    }
+
+    /// Whether somebody waits to be accepted, and which connections have something.
+    fn ready(&self) -> Result<(bool, Vec<u64>), InterfaceError> {
+        if let Some((_, ready)) = &self.waiter {
+            // Before the bell is heard: who comes then rings it again.
+            return Ok((self.paused.is_none() && ready.swap(false, Ordering::Acquire), Vec::new()));
+        }
+        let mut ready = Vec::with_capacity(BATCH);
+        match epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(self.error(Error::System { call: "epoll_wait", errno })),
+        }
+        let tokens: Vec<_> = ready.iter().map(|event| event.data.u64()).collect();
+        let accepting = tokens.contains(&LISTENING);
+        Ok((accepting, tokens.into_iter().filter(|token| !matches!(*token, LISTENING | BELL)).collect()))
     }
 
     /// Why there is no thread for what may take as long as a peer likes.
@@ -420,6 +439,12 @@ impl Listener {
 
     /// Whether to hear of connections that wait to be accepted.
     fn listen(&self, whether: bool) {
+        if let Some((watch, _)) = &self.waiter {
+            if whether {
+                watch.arm(self.socket.fd.as_fd(), epoll::EventFlags::IN);
+            }
+            return;
+        }
         let flags = if whether { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
         // Can't fail: the socket is in the set, and nothing is allocated.
         let _ = epoll::modify(&self.epoll, &self.socket.fd, epoll::EventData::new_u64(LISTENING), flags);
@@ -532,6 +557,9 @@ fn run(errands: &Errands<(Origin, Option<u32>)>, line: (Origin, Option<u32>)) ->
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if let Some((watch, _)) = &self.waiter {
+            watch.end(self.socket.fd.as_fd());
+        }
         for token in self.sessions.tokens() {
             self.close(token, &Reason::Local("server closed".into()));
         }

@@ -5,7 +5,6 @@
 //! that does this while it announces its memory keeps a thread, and its own handshake until that is out of time, and nobody else's. So does
 //! a server that does it to the memory of a client.
 
-use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use memory::region::Region;
@@ -14,7 +13,7 @@ use rustix::io::Errno;
 use super::credentials::Origin;
 use super::errands::Errands;
 use super::held::{Held, Whose};
-use super::outcomes::Outcomes;
+use super::outcomes::{Bell, Outcomes};
 use crate::Reason;
 
 /// How it went, by the token of the connection and where that comes from.
@@ -29,17 +28,9 @@ pub(super) struct Mapping<T = Region> {
 }
 
 impl<T: Send + 'static> Mapping<T> {
-    /// `name`: of its threads.
-    ///
-    /// # Errors
-    /// If the process is out of descriptors.
-    pub(super) fn new(name: &'static str) -> Result<Self, Errno> {
-        Ok(Self { errands: Errands::new(name), done: Outcomes::new()? })
-    }
-
-    /// Readable when there is something [`finished`](Self::finished).
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.done.fd()
+    /// `name`: of its threads; `bell`: rung when there is something [`finished`](Self::finished).
+    pub(super) fn new(name: &'static str, bell: &Bell) -> Self {
+        Self { errands: Errands::new(name), done: Outcomes::new(bell) }
     }
 
     /// Maps what the connection with this token to this interface has announced, or closes it; or seals it. `whose`: for who asks what is
@@ -115,9 +106,10 @@ mod tests {
     /// Whoever waits for it is told.
     #[test]
     fn a_panic_is_an_outcome() {
-        let mapping = Mapping::<()>::new("test").unwrap();
+        let bell = Bell::new().unwrap();
+        let mapping = Mapping::<()>::new("test", &bell);
         mapping.begin(7, 0, Origin::Nobody, whose("panic"), || panic!("as it should in this test"));
-        let mut ready = [rustix::event::PollFd::from_borrowed_fd(mapping.fd(), rustix::event::PollFlags::IN)];
+        let mut ready = [rustix::event::PollFd::from_borrowed_fd(bell.fd(), rustix::event::PollFlags::IN)];
         let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
         assert_eq!(rustix::event::poll(&mut ready, Some(&patience)), Ok(1));
         assert!(matches!(mapping.finished()[..], [(7, Origin::Nobody, Err(Reason::Local(_)))]));
@@ -133,7 +125,8 @@ mod tests {
 
     fn stops_no_other(origin: Origin, kind: &str) {
         let [hanging, harmless] = ["hangs", "doesn't"].map(|does| format!("{kind} {does}"));
-        let mapping = Mapping::<()>::new("test").unwrap();
+        let bell = Bell::new().unwrap();
+        let mapping = Mapping::<()>::new("test", &bell);
         let (end, hangs) = std::sync::mpsc::channel::<()>();
         mapping.begin(1, 1, origin, whose(&hanging), move || {
             let _ = hangs.recv();
@@ -143,7 +136,7 @@ mod tests {
             std::thread::yield_now();
         }
         mapping.begin(2, 2, origin, whose(&harmless), || Ok(()));
-        let mut ready = [rustix::event::PollFd::from_borrowed_fd(mapping.fd(), rustix::event::PollFlags::IN)];
+        let mut ready = [rustix::event::PollFd::from_borrowed_fd(bell.fd(), rustix::event::PollFlags::IN)];
         let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
         assert_eq!(rustix::event::poll(&mut ready, Some(&patience)), Ok(1));
         assert!(matches!(mapping.finished()[..], [(2, _, Ok(()))]));

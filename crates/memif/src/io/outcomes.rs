@@ -6,46 +6,59 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 
-/// A list that any thread adds to, and a descriptor that says that there is something in it.
-#[derive(Debug)]
-pub(super) struct Outcomes<T>(Arc<Inner<T>>);
+/// Says that there is something to be done. No peer ever gets it.
+#[derive(Debug, Clone)]
+pub(super) struct Bell(Arc<OwnedFd>);
 
+impl Bell {
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(super) fn new() -> Result<Self, Errno> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Readable from when it is rung until it is [heard](Self::hear).
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    pub(super) fn ring(&self) {
+        // A counter that is full has been rung.
+        let _ = write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Before whatever it may have been rung for is looked at.
+    pub(super) fn hear(&self) {
+        let _ = read(&self.0, &mut [0; 8]);
+    }
+}
+
+/// A list that any thread adds to, which rings a bell.
 #[derive(Debug)]
-struct Inner<T> {
-    /// Readable when there is something. No peer ever gets it.
-    bell: OwnedFd,
-    list: Mutex<Vec<T>>,
+pub(super) struct Outcomes<T> {
+    bell: Bell,
+    list: Arc<Mutex<Vec<T>>>,
 }
 
 impl<T> Clone for Outcomes<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self { bell: self.bell.clone(), list: Arc::clone(&self.list) }
     }
 }
 
 impl<T> Outcomes<T> {
-    /// # Errors
-    /// If the process is out of descriptors.
-    pub(super) fn new() -> Result<Self, Errno> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self(Arc::new(Inner { bell, list: Mutex::default() })))
-    }
-
-    /// Readable when there is something to [`take`](Self::take).
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.0.bell.as_fd()
+    pub(super) fn new(bell: &Bell) -> Self {
+        Self { bell: bell.clone(), list: Arc::default() }
     }
 
     /// One more.
     pub(super) fn add(&self, outcome: T) {
-        self.0.list.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
-        // A counter that is full has been signalled.
-        let _ = write(&self.0.bell, &1_u64.to_ne_bytes());
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        self.bell.ring();
     }
 
     /// What there is by now.
     pub(super) fn take(&self) -> Vec<T> {
-        let _ = read(&self.0.bell, &mut [0; 8]);
-        std::mem::take(&mut self.0.list.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -43,7 +43,9 @@ impl Sleeper {
     /// After work was given to the thread: whether the caller has to wake it. One caller a sleep has.
     pub(super) fn must_wake(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+        // Not a swap: where the thread is awake by now, nothing must be stored that could hide its next sleep.
+        let wakes = || self.0.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        self.0.load(Ordering::Relaxed) && wakes()
     }
 }
 
@@ -77,7 +79,8 @@ impl Request {
 
     /// The thread, which signals if there was one.
     pub(super) fn take(&self) -> bool {
-        let taken = self.is_raised() && self.0.swap(false, Ordering::Relaxed);
+        let taken = || self.0.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let taken = self.is_raised() && taken();
         if taken {
             // Pairs with the fence before `raise`: who finds the request raised still, has published before the signal.
             fence(Ordering::SeqCst);
