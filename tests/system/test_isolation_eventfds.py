@@ -97,6 +97,36 @@ def test_a_peer_that_makes_its_own_signals_costly_loses_nothing_but_time(lab, ca
         assert longest_round(lab) < 0.5, longest_round(lab)
 
 
+def test_a_costly_control_socket_delays_no_other_peer(lab, canary):
+    """What waits for the peer's end of the socket is called as quiverd receives and sends. Another peer connects meanwhile, again and again."""
+    bad = RawMemif(str(lab.directory / "bad"))
+    with bad, watchers.flat(bad.socket.fileno(), 100_000):
+        with pytest.raises(Refused, match=COST):
+            bad.connect()
+        assert not lab.daemon.memif("bad").get("connected")
+    assert refusals(lab)["signal-cost"] == 1, refusals(lab)
+    lab.daemon.apply(lab.memif("good", 67))
+    ends = threading.Event()
+    thread = threading.Thread(target=_come_again, args=(lab, ends))
+    thread.start()
+    try:
+        for _ in range(20):
+            with RawMemif(str(lab.directory / "good")).connect():
+                eventually(lambda: lab.daemon.memif("good").get("connected"), "the other peer is connected")
+    finally:
+        ends.set()
+        thread.join()
+    assert longest_round(lab) < 0.05, longest_round(lab)
+
+
+def _come_again(lab, ends):
+    """A peer whose socket is costly connects all the time, and goes as soon as it was told something."""
+    while not ends.is_set():
+        peer = RawMemif(str(lab.directory / "bad"))
+        with contextlib.suppress(Refused, OSError), peer, watchers.flat(peer.socket.fileno(), 40_000):
+            peer.init()
+
+
 def test_a_flood_of_signals_wakes_no_worker(lab):
     """A worker that sleeps goes on sleeping, as long as nothing is in the ring."""
     lab.daemon.apply(lab.memif("bad", 66))

@@ -22,9 +22,9 @@ use crate::control::Message;
 use crate::ring::{Costs, FREE, used};
 use crate::{Error, Reason};
 
-/// How long a thread rests, as a multiple of what its origin's last call cost beyond what is usual: no origin has more than a twentieth of a
+/// How long a thread rests, as a multiple of what its origin's last call cost beyond what is usual: no origin has more than a tenth of a
 /// processor.
-const REST: u32 = 19;
+const REST: u32 = 9;
 /// The longest of these rests.
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -34,7 +34,7 @@ pub(super) enum Channel {
     /// Served by whoever has it.
     Inline(Line),
     /// Served by threads.
-    Threaded(Threaded),
+    Threaded(Box<Threaded>),
 }
 
 /// What a thread tells.
@@ -161,7 +161,10 @@ impl Channel {
         });
         let (line, closing, armed, inbox) = (Some(line), closing.clone(), false, VecDeque::new());
         match watch {
-            Ok(watch) => Ok(Self::Threaded(Threaded { line, closing, courier, watch, next, armed, inbox })),
+            Ok(watch) => {
+                let threaded = Threaded { line, closing, courier, watch, next, armed, inbox };
+                Ok(Self::Threaded(Box::new(threaded)))
+            }
             Err(errno) => {
                 let courier = lock(&courier).clone();
                 courier.send(move || {

@@ -347,7 +347,7 @@ impl Client {
                 Some(courier) => Channel::threaded(fd, &self.closing, courier).map_err(system)?,
             };
             channel.watch(&self.epoll, SOCKET).map_err(system)?;
-            Ok(channel)
+            Ok(Box::new(channel))
         });
         match opened {
             Ok(channel) => {

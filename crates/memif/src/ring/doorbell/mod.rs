@@ -20,6 +20,7 @@ mod link;
 mod meter;
 mod pace;
 mod protocol;
+mod schedule;
 mod thread;
 
 use std::os::fd::{AsFd, OwnedFd};

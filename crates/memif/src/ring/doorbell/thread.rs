@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::super::counters::Tally;
 use super::super::signals_by_kernel;
@@ -17,6 +16,7 @@ use super::costs::Costs;
 use super::meter::Meter;
 use super::pace::{Flood, Pace};
 use super::protocol::News;
+use super::schedule::run_soon;
 use super::{DoorbellSettings, NOTHING, Shared, Tell, held};
 use crate::ring::{Endpoint, Event, RingView};
 
@@ -97,8 +97,7 @@ pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errn
     let ours = Arc::new(Mutex::new(Some(link)));
     let theirs = Arc::clone(&ours);
     let run = move || {
-        run_on(&cpus);
-        experiment();
+        run_soon(&cpus);
         held::let_go();
         if let Some(link) = theirs.lock().unwrap_or_else(PoisonError::into_inner).take() {
             link.run();
@@ -111,15 +110,6 @@ pub(super) fn start(settings: &DoorbellSettings, link: Link) -> Result<(), (Errn
             let link = ours.lock().unwrap_or_else(PoisonError::into_inner).take();
             Err((Errno::from_io_error(&error).unwrap_or(Errno::AGAIN), link.map(Box::new)))
         }
-    }
-}
-
-/// Where that isn't allowed any more, the thread runs where others do.
-fn run_on(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-    if set.count() > 0 {
-        let _ = sched_setaffinity(None, &set);
     }
 }
 
@@ -277,36 +267,5 @@ impl Link {
         {
             tell(overrun);
         }
-    }
-}
-
-fn experiment() {
-    let Ok(how) = std::env::var("DOORBELL") else { return };
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-        a: u32,
-        b: u32,
-    }
-    let mut attr = Attr { size: 56, ..Attr::default() };
-    match how.as_str() {
-        "nice" => attr.nice = -20,
-        "slice" => attr.runtime = 100_000,
-        "both" => (attr.nice, attr.runtime) = (-20, 100_000),
-        "rt" => (attr.policy, attr.priority) = (1, 1),
-        _ => return,
-    }
-    // SAFETY: x
-    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
-    if r != 0 {
-        eprintln!("sched_setattr {}", std::io::Error::last_os_error());
     }
 }
