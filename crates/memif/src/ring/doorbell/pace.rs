@@ -36,29 +36,49 @@ impl Pace {
     }
 }
 
-/// Signals of the peer that were of no use: the next ones are looked at later, and later still as long as that goes on.
+/// Signals of the peer that were of no use. Some are usual: who has seen that the worker sleeps signals it, also if that wakes up just then.
+/// Beyond that the next ones are looked at later, and later still as long as that goes on.
 #[derive(Debug)]
 pub(super) struct Flood {
+    /// Useless signals that are looked at without delay.
+    left: u32,
+    /// Since when that many are left.
+    since: Instant,
     pause: Duration,
-    at: Instant,
 }
 
-/// What the first one leads to.
+/// So many at once, and one more in each of these intervals.
+const USUAL: u32 = 32;
+const INTERVAL: Duration = Duration::from_micros(100);
+/// What the first one beyond that leads to.
 const FIRST: Duration = Duration::from_micros(50);
 /// What a peer may be late by that signals without end, whether or not we want that: for as long a worker that falls asleep isn't woken.
 const LAST: Duration = Duration::from_micros(800);
 
 impl Flood {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { pause: Duration::ZERO, at: now }
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { left: USUAL, since: now, pause: FIRST }
     }
 
     /// A signal was of no use; gives how long not to look for the next.
-    pub(super) fn useless(&mut self, now: Instant) -> Duration {
-        let goes_on = now.saturating_duration_since(self.at) < 4 * self.pause;
-        self.pause = if goes_on { (2 * self.pause).min(LAST) } else { FIRST };
-        self.at = now;
-        self.pause
+    pub(super) fn useless(&mut self, now: Instant) -> Option<Duration> {
+        let passed = now.saturating_duration_since(self.since).as_micros() / INTERVAL.as_micros();
+        let gained = u32::try_from(passed).unwrap_or(USUAL);
+        if gained > 0 {
+            (self.left, self.since) = (self.left.saturating_add(gained).min(USUAL), now);
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            if self.left == USUAL - 1 {
+                self.pause = FIRST;
+            }
+            return None;
+        }
+        let pause = self.pause;
+        self.pause = (2 * pause).min(LAST);
+        // What was gained in a pause isn't there to be used up at once.
+        self.since = now + pause;
+        Some(pause)
     }
 }
 
@@ -97,18 +117,28 @@ mod tests {
         assert_eq!(pace.pause(at).map(|pause| pause.as_millis()), Some(5));
     }
 
+    /// How many are looked at without delay, and the pause after these.
+    fn free(flood: &mut Flood, now: Instant) -> (u32, Duration) {
+        (0..100).find_map(|free| Some((free, flood.useless(now)?))).unwrap()
+    }
+
     #[test]
     fn who_signals_in_vain_is_heard_less_often_and_is_forgiven() {
         let begin = Instant::now();
         let (mut flood, mut now) = (Flood::new(begin), begin);
-        let pauses: Vec<_> = (0..8)
-            .map(|_| {
-                let pause = flood.useless(now);
-                now += pause;
-                pause.as_micros()
-            })
-            .collect();
-        assert_eq!(pauses, [50, 100, 200, 400, 800, 800, 800, 800]);
-        assert_eq!(flood.useless(now + Duration::from_millis(10)), FIRST);
+        let (usual, mut pause) = free(&mut flood, now);
+        assert_eq!((usual, pause), (USUAL, FIRST));
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            now += pause;
+            pause = flood.useless(now).unwrap();
+            pauses.push(pause.as_micros());
+        }
+        assert_eq!(pauses, [100, 200, 400, 800, 800, 800]);
+        // One for each interval in which there was none.
+        now += pause + 3 * INTERVAL;
+        assert_eq!(free(&mut flood, now), (3, LAST));
+        now += Duration::from_millis(10);
+        assert_eq!(free(&mut flood, now), (USUAL, FIRST));
     }
 }

@@ -176,7 +176,7 @@ impl Link {
             }
             if useless && !useful {
                 let now = Instant::now();
-                deaf = Some(now + flood.useless(now));
+                deaf = flood.useless(now).map(|pause| now + pause);
             }
             if self.blind {
                 for queue in 0..self.incoming.len() {
