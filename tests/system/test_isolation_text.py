@@ -7,6 +7,7 @@ import unicodedata
 
 import pytest
 from lab import eventually
+from lab.process import run, tool
 from lab.raw_memif import DISCONNECT, RawMemif
 
 # What a terminal or a reader of logs is fooled by: escape sequences (7 and 8 bit), lines, other fields, directions.
@@ -64,15 +65,20 @@ def test_changes_are_shown_in_lines_of_their_own(evil):
 
 
 @pytest.mark.parametrize("words", [
-    ("delete", "route", EVIL), ("delete", "interface", EVIL), ("show", "interface", EVIL),
-    ("trace", "add", EVIL), ("pcap", "start", "-i", EVIL, "--write", "/dev/null"), ("show", "tenant", EVIL),
-    ("show", "session", "--tenant", EVIL), ("explain", EVIL, "10.0.0.1", "tcp/80"),
-], ids=lambda words: "-".join(words[:2]) if words[0] != "--socket" else "socket")  # fmt: skip
+    ("delete", "route", EVIL), ("delete", "interface", EVIL), ("show", "interface", EVIL), ("get", "interface", EVIL[:20]),
+    ("show", "fib", EVIL), ("trace", "add", EVIL), ("pcap", "start", "-i", EVIL, "--write", "/dev/null"), ("show", "tenant", EVIL),
+    ("show", "session", "--tenant", EVIL), ("explain", EVIL, "10.0.0.1", "tcp/80"), ("apply", "-f", EVIL),
+], ids=lambda words: "-".join(words[:2]))  # fmt: skip
 def test_no_error_of_quiver_misleads(evil, words):
     done = evil.cli(*words, check=False)
     assert done.returncode != 0
     plain(done.stdout + done.stderr)
     assert r"\x1b" in done.stdout + done.stderr or r"\u{1b}" in done.stdout + done.stderr, done
+
+
+def test_where_quiverd_should_be_is_named_in_plain_characters(tmp_path):
+    done = run(tool("quiver"), "--socket", tmp_path / EVIL, "get", check=False)
+    assert done.returncode != 0 and r"\x1b" in plain(done.stdout + done.stderr)
 
 
 def test_what_is_refused_is_named_in_plain_characters(daemon):
@@ -121,3 +127,13 @@ def test_no_line_of_the_log_misleads(own_daemon, form):
     if form == "json":
         for line in log.splitlines():
             assert isinstance(json.loads(line)["level"], str), line
+
+
+def test_an_error_of_quiverd_itself_is_plain(own_daemon):
+    daemon = own_daemon()
+    path = f"{daemon.directory}/{EVIL}/quiver.sock".replace("/title", "")
+    daemon.settings.write_text(f"[api]\nsocket = {toml(path)}\n[state]\ndirectory = {toml('/dev/null/' + EVIL)}\n")
+    for more in ((), ("--check",)):
+        done = run(tool("quiverd"), "--config", daemon.settings, *more, check=False)
+        assert done.returncode == 1
+        assert r"\x1b" in plain(done.stdout + done.stderr)

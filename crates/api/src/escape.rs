@@ -12,6 +12,8 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Texts of a message, which `api` generates for every message.
 pub trait Texts {
@@ -54,6 +56,12 @@ pub fn bytes(bytes: &[u8]) -> String {
         }
     }
     escaped
+}
+
+/// The same for a path.
+#[must_use]
+pub fn path(path: &Path) -> String {
+    bytes(path.as_os_str().as_bytes())
 }
 
 /// Escapes a text in its place.
@@ -198,6 +206,7 @@ mod tests {
             assert_eq!(place, shown);
         }
         assert_eq!(bytes(b"a\xff\xc3b\x1b"), "a\\xff\\xc3b\\x1b");
+        assert_eq!(path(Path::new(std::ffi::OsStr::from_bytes(b"/a\xff\n"))), "/a\\xff\\n");
         assert_eq!(lines("a\nb\x1b\r\n"), "a\nb\\x1b\\r\n");
     }
 

@@ -104,6 +104,16 @@ impl Error {
         }
     }
 
+    /// The message in plain characters, and in one line unless it shows its place in a file.
+    pub fn printed(&self) -> String {
+        let text = self.to_string();
+        let escaped = match self {
+            Self::Input(InputError::Syntax { .. }) => escape::lines(&text),
+            _ => escape::text(&text),
+        };
+        escaped.into_owned()
+    }
+
     /// The exit status that tells scripts what happened.
     pub fn exit(&self) -> Exit {
         match self {
@@ -132,7 +142,7 @@ fn is_broken(status: &Status) -> bool {
 
 /// What quiverd said, with a remedy where its words can't have one.
 fn explain(status: &Status) -> String {
-    let said = &*escape::text(status.message());
+    let said = status.message();
     match status.code() {
         _ if is_broken(status) => format!("quiverd went away ({said}); see its log (journalctl -u quiverd)"),
         Code::Unimplemented => {

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("quiver: {}", api::escape::lines(&error.to_string()));
+            eprintln!("quiver: {}", error.printed());
             error.exit().into()
         }
     }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use api::escape;
 use clap::Parser;
 use features::session::service::{self, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineOptions, Patience};
-use crate::settings::{self, HugePages, Settings};
+use crate::settings::{self, HugePages, Settings, SettingsError};
 use crate::{check, crash, daemon, grpc, held, logging, open_files, version};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
@@ -41,7 +42,7 @@ pub fn run_with(services: &[Service], parsers: &[service::Parser]) -> ExitCode {
     match added.map_err(Box::from).and_then(|()| start(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quiverd: {}", api::escape::lines(&error.to_string()));
+            eprintln!("quiverd: {}", printed(&*error));
             ExitCode::FAILURE
         }
     }
@@ -100,6 +101,16 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     ended
 }
 
+/// An error in plain characters, and in one line unless it shows its place in a file.
+fn printed(error: &(dyn Error + 'static)) -> String {
+    let text = error.to_string();
+    let escaped = match error.downcast_ref::<SettingsError>() {
+        Some(SettingsError::Parse { .. }) => escape::lines(&text),
+        _ => escape::text(&text),
+    };
+    escaped.into_owned()
+}
+
 /// How the settings want the engine.
 fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
     EngineOptions {
@@ -133,10 +144,10 @@ fn summary(settings: &Settings, cores: &[usize]) -> String {
     let ipfix = settings.ipfix.iter().map(|one| format!("\n  IPFIX    to {}", one.collector));
     format!(
         "settings are good\n  API      {}\n  metrics  {}\n  health   {}\n  state    {}\n  workers  on cores {cores}{}",
-        settings.api.socket.display(),
+        escape::path(&settings.api.socket),
         settings.metrics.listen,
         settings.health_listen(),
-        settings.state.directory.display(),
+        escape::path(&settings.state.directory),
         ipfix.collect::<String>(),
     )
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use api::escape;
 use api::text::{Format, TextError, read_config};
 use api::v1::Config;
 
@@ -55,7 +56,7 @@ impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Standard => formatter.write_str("standard input"),
-            Self::File(path) => write!(formatter, "{}", path.display()),
+            Self::File(path) => formatter.write_str(&escape::path(path)),
         }
     }
 }

@@ -15,7 +15,7 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// The file says something that has no meaning; the message shows the line.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {source}", path = api::escape::path(.path))]
     Parse {
         /// The file.
         path: PathBuf,

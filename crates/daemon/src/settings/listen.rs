@@ -55,7 +55,7 @@ impl fmt::Display for Listen {
         match self {
             Self::Off => formatter.write_str("off"),
             Self::Tcp(address) => address.fmt(formatter),
-            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
+            Self::Unix(path) => write!(formatter, "unix:{}", api::escape::path(path)),
         }
     }
 }
