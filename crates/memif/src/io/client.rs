@@ -355,7 +355,7 @@ impl Client {
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
                 self.state = State::Open {
-                    channel: Box::new(channel),
+                    channel,
                     machine,
                     deadline,
                     since: None,
