@@ -9,6 +9,11 @@ from lab import Daemon, Laboratory, eventually
 from lab.sessions import two  # noqa: F401 (a fixture, for modules that have none of that name)
 
 
+def pytest_configure(config):
+    """What marks mean."""
+    config.addinivalue_line("markers", "alone: a flood at full rate, which takes the processor from other tests")
+
+
 def pytest_collection_modifyitems(items):
     """Without root there are no network namespaces. What is built first comes first: meanwhile other processes test."""
     items.sort(key=lambda item: item.path.name != "test_sample_service.py")

@@ -186,7 +186,7 @@ def test_a_flood_of_refused_peers_fills_counters_and_not_the_log(lab, daemon, by
     assert f'quiver_memif_refused_total{{interface="bad",socket="{lab.directory}/bad",reason="wrong-secret"}} 40' in metrics
     assert f'quiver_memif_refused_total{{interface="",socket="{lab.directory}/bad",reason="unknown-interface"}} 30' in metrics
     # What was kept back is summed up.
-    eventually(lambda: kept_back(lab, "kind=wrong-secret") == 37, lambda: daemon.log()[daemon.mark :], timeout=40)
+    eventually(lambda: kept_back(lab, 'kind="wrong-secret"') == 37, lambda: daemon.log()[daemon.mark :], timeout=40)
 
 
 def test_a_flood_of_broken_rings_fills_a_counter_and_not_the_log(lab, bystanders):
@@ -200,7 +200,7 @@ def test_a_flood_of_broken_rings_fills_a_counter_and_not_the_log(lab, bystanders
     lines = told(lab, "memif peer broke the protocol")
     assert len(lines) == 3, lines
     assert "interface=bad" in lines[0] and "empty packet" in lines[0], lines
-    eventually(lambda: kept_back(lab, "kind=fault-empty") == 7, lab.daemon.log, timeout=40)
+    eventually(lambda: kept_back(lab, 'kind="fault-empty"') == 7, lab.daemon.log, timeout=40)
 
 
 def test_a_link_that_goes_down_again_is_told_at_once(lab, daemon):
@@ -254,7 +254,7 @@ def test_faults_of_several_kinds_are_told_apart(lab, bystanders):
     for kind, count in counts.items():
         line = f'quiver_memif_faults_total{{interface="bad",reason="{kind}"}} {count}'
         assert line in metrics, line
-        lines = told(lab, "WARN", "memif peer broke the protocol", "interface=bad", f"kind={kind}")
+        lines = told(lab, "WARN", "memif peer broke the protocol", "interface=bad", f'kind="{kind}"')
         assert len(lines) == count, (kind, lines)
 
 

@@ -110,7 +110,7 @@ def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, bystanders, ac
     eventually(lambda: words in daemon.log()[daemon.mark :], lambda: f"the operator finds it in the log\n{daemon.log()}")
     ours, name = os.getpid(), pathlib.Path("/proc/self/comm").read_text().strip()
     line = next(line for line in daemon.log()[daemon.mark :].splitlines() if words in line)
-    assert f"pid={ours} process={name} uid={os.geteuid()} gid={os.getegid()}" in line, "with whose process it was"
+    assert f'pid={ours} process="{name}" uid={os.geteuid()} gid={os.getegid()}' in line, "with whose process it was"
     shown = daemon.memif("bad").get("last_refused") or daemon.show("memif")["sockets"][0]["last_refused"]
     assert (shown["peer"]["pid"], shown["peer"]["name"]) == (ours, name), shown
     # And the socket goes on serving.

@@ -59,7 +59,7 @@ def test_memory_is_taken_by_its_seals(lab, bystanders, setting, seals, words, re
                 peer.connect()
             kind = "region-unsealed" if remedy else "region-sealed-against-writing"
             eventually(lambda: refusals(lab) == {kind: 1}, lambda: f"it is counted: {refusals(lab)}")
-            [line] = told(lab, "a memif peer was turned away", "interface=bad", "seal")
+            [line] = told(lab, "a memif peer was turned away", 'interface="bad"', "seal")
             last = lab.daemon.memif("bad")["last_disconnect"]
             if remedy is None:
                 assert "peer_memory" not in line + last, (line, last)
@@ -114,7 +114,7 @@ def test_an_interface_takes_so_much_memory_and_no_more(lab, bystanders):
         peer.add_region()
         peer.add_region(index=1)
     eventually(lambda: refusals(lab) == {"too-much-memory": 1}, lambda: f"it is counted: {refusals(lab)}")
-    assert len(told(lab, "a memif peer was turned away", "interface=bad", "at most")) == 1
+    assert len(told(lab, "a memif peer was turned away", 'interface="bad"', "at most")) == 1
 
 
 def two_of_a_socket(lab, settings):
@@ -143,7 +143,7 @@ def test_a_socket_has_so_many_regions_and_rings_and_no_more(lab, bystanders):
         with pytest.raises(Refused, match=r"^regions and rings of the interface: 7, the rest of the socket's 8 is others'$"):
             peer.add_region(6)
     eventually(lambda: refusals(lab) == {"share-of-descriptors": 1}, lambda: f"it is counted: {refusals(lab)}")
-    assert len(told(lab, "a memif peer was turned away", "interface=bad", "regions and rings of the interface")) == 1
+    assert len(told(lab, "a memif peer was turned away", 'interface="bad"', "regions and rings of the interface")) == 1
     # What it had is given back, a moment later.
     eventually(lambda: connects(lab, "near", 1) and connects(lab, "bad", 0), "both are served")
     lab.daemon.delete("interface", "near")
@@ -176,7 +176,7 @@ def test_a_socket_has_so_much_memory_and_no_more(lab, bystanders):
     with RawMemif(str(lab.directory / "bad")) as peer, pytest.raises(Refused, match=words):
         peer.connect()
     eventually(lambda: refusals(lab).get("quota-of-memory") == 1, lambda: f"it is counted: {refusals(lab)}")
-    assert len(told(lab, "a memif peer was turned away", "interface=bad", "max_memory is")) == 1
+    assert len(told(lab, "a memif peer was turned away", 'interface="bad"', "max_memory is")) == 1
 
 
 def cross(name, socket, memif, to=""):

@@ -160,7 +160,7 @@ def test_a_link_that_breaks_the_rules(lab, server, act, kind, words):
     assert words in server.end()
     shown = eventually(lambda: not (m := lab.daemon.memif("bad")).get("connected") and m, "the link is ended")
     assert (counts(shown["fault_reasons"]), shown.get("refusals", []), int(shown["disconnects"])) == ({kind: 1}, [], 1), shown
-    lines = told(lab, "WARN", "memif peer broke the protocol", "interface=bad", f"kind={kind}", words)
+    lines = told(lab, "WARN", "memif peer broke the protocol", "interface=bad", f'kind="{kind}"', words)
     assert len(lines) == 1, lab.daemon.log()[lab.daemon.mark :]
     assert f'quiver_memif_faults_total{{interface="bad",reason="{kind}"}} 1' in lab.daemon.scrape()[1]
 

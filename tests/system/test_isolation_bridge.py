@@ -5,7 +5,6 @@ import random
 import pytest
 from lab import eventually
 from lab.flood import Flood, bystanders
-from lab.machine import needs_cores
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -97,7 +96,7 @@ def test_addresses_that_collide_are_those_of_nobody_outside(daemon, bridged):
         assert overheard(daemon, pods) == []
 
 
-@pytest.mark.parametrize("rate", [1000, pytest.param(None, marks=needs_cores)])
+@pytest.mark.parametrize("rate", [1000, pytest.param(None, marks=pytest.mark.alone)])
 def test_a_stolen_address_stays_where_it_was(daemon, bridged, rate):
     a, b, _, bad = pods = bridged()
     a.must_ping("10.5.0.3")

@@ -78,7 +78,8 @@ def test_unread_captures_have_a_limit_and_return_all_memory(flood, limit):
             most = resident(daemon) - before
             assert limit // 2 * MIB < most < (limit + 48) * MIB, most / MIB
         eventually(lambda: threads(daemon).count("capture") == 0, "they have ended")
-        eventually(lambda: resident(daemon) - before < 24 * MIB, lambda: (resident(daemon) - before) / MIB)
+        # Beside the captures' memory, the first ones have pages of the program and of the allocator brought in.
+        eventually(lambda: resident(daemon) - before < 48 * MIB, lambda: (resident(daemon) - before) / MIB)
 
 
 def test_a_new_capture_has_a_share_beside_unread_ones(flood, tmp_path):

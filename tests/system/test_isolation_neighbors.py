@@ -3,7 +3,6 @@
 import pytest
 from lab import eventually
 from lab.flood import Flood, bystanders
-from lab.machine import needs_cores
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
@@ -73,7 +72,7 @@ def test_a_flood_keeps_no_neighbor_from_another_pod(lab, daemon, pods, size):
             victim.must_ping(f"10.3.0.{host}", count=1)
 
 
-@needs_cores
+@pytest.mark.alone
 def test_a_member_of_a_bridge_keeps_no_neighbor_from_another_member(lab, daemon, pods):
     """Both come in by the routed leg."""
     bad, victim, new = pods

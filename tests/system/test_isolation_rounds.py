@@ -3,7 +3,6 @@
 import pytest
 from lab.attack_world import attack_world
 from lab.attackers import super_frames
-from lab.machine import needs_cores
 
 SECONDS = 5
 # Packets of a tap in one round: each takes the worker at least 20 µs to receive and to send, and 256 of them used to be one round.
@@ -17,7 +16,7 @@ def world():
         assert "panicked" not in world.daemon.log()
 
 
-@needs_cores
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["super", "long"])
 def test_long_packets_leave_others_their_share(world, kind):
     """G: super-frames of 60 KB, or packets as long that must be fragmented, as fast as the pod can."""

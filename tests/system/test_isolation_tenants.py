@@ -75,9 +75,9 @@ def test_a_tenant_gets_its_share_of_a_full_table(world):
         assert talk(c, "10.4.0.2", range(30000, 30024), tries=4) == 24
         shared = sessions(daemon)
         assert shared["blue"] >= 24 and ROOM // 2 <= shared["red"] <= ROOM - 24, shared
-        # And red keeps its own: those that were heard of last go on.
-        assert talk(a, "10.2.0.2", range(20000 + ROOM - 8, 20000 + ROOM)) == 8
         assert daemon.dropped("table-full") == 0, daemon.drops()
+        # And red keeps its share: as many go on.
+        assert talk(a, "10.2.0.2", range(20000, 20000 + ROOM), tries=1) >= ROOM // 2
 
 
 def test_apply_warns_of_quotas_that_do_not_fit(world):

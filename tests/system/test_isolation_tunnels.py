@@ -6,7 +6,6 @@ import re
 import pytest
 from lab import eventually
 from lab.flood import Flood, bystanders
-from lab.machine import needs_cores
 from scapy.contrib.geneve import GENEVE
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
@@ -89,7 +88,7 @@ def test_four_headers_come_off_whatever_they_are(daemon, world, first):
     eventually(lambda: recursions(daemon) == 1, daemon.drops)
 
 
-@needs_cores
+@pytest.mark.alone
 def test_a_flood_of_packets_1290_deep(daemon, world):
     pod, _ = world
     deep = nested(daemon, [TUNNELS[0]] * 1280, b"")
@@ -98,10 +97,9 @@ def test_a_flood_of_packets_1290_deep(daemon, world):
     received = daemon.counter("bad", "rx_packets")
     with Flood(pod, [deep]):
         eventually(lambda: daemon.counter("bad", "rx_packets") - received > 3000, daemon.drops)
-    # Each goes through four of its headers.
-    eventually(lambda: recursions(daemon) >= daemon.counter("bad", "rx_packets") - received > 3000, daemon.drops)
-    counted = daemon.counter("v4", "rx_packets")
-    assert counted == 4 * recursions(daemon), (counted, daemon.drops())
+    # Each goes through four of its headers. Besides them there is neighbor discovery.
+    eventually(lambda: recursions(daemon) > 2900, daemon.drops)
+    eventually(lambda: daemon.counter("v4", "rx_packets") == 4 * recursions(daemon), daemon.drops)
     # Memory that bodies needed is returned but for a few MiB.
     eventually(lambda: resident(daemon) < before + 24, lambda: f"{before} MiB before, {resident(daemon)} after")
 

@@ -3,66 +3,88 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Memory that captures may have, in bytes.
+/// Memory that captures may have, in bytes. One half guarantees each capture a part of its own, whatever the others do. The other
+/// half is for those that need more.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
-    used: AtomicUsize,
+    guaranteed: AtomicUsize,
+    common: AtomicUsize,
 }
 
-/// Memory of a capture; given back when dropped.
+/// Memory of one capture. What is guaranteed to it is given back when dropped.
+#[derive(Debug)]
+pub(super) struct Account {
+    budget: Arc<Budget>,
+    /// Bytes guaranteed in all, and for segments.
+    guaranteed: usize,
+    floor: usize,
+    /// Bytes of its segments.
+    own: AtomicUsize,
+}
+
+/// Memory of a segment; given back when dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
-    budget: Arc<Budget>,
-    own: Arc<AtomicUsize>,
+    account: Arc<Account>,
     bytes: usize,
+    /// What of it is common.
+    common: usize,
 }
 
 impl Budget {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0) }
+        Self { limit, guaranteed: AtomicUsize::new(0), common: AtomicUsize::new(0) }
     }
 
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
+    /// Bytes that captures have, or are guaranteed.
     pub(super) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.guaranteed.load(Ordering::Relaxed) + self.common.load(Ordering::Relaxed)
     }
 
-    /// Memory for a capture that has `own` already: `None` where that would be more than what is left for others. So
-    /// one capture gets half of all, each of n captures gets the (n + 1)th part, and there is always some for another.
-    pub(super) fn share(self: &Arc<Self>, own: &Arc<AtomicUsize>, bytes: usize) -> Option<Charge> {
-        let had = own.load(Ordering::Relaxed);
-        self.take(own, bytes, |left| had + bytes <= left)
+    /// The account of a capture with `fixed` bytes of memory and segments of `floor` bytes, which it can have in any case. `None`
+    /// where other captures are guaranteed too much.
+    pub(super) fn account(self: &Arc<Self>, fixed: usize, floor: usize) -> Option<Account> {
+        let guaranteed = fixed + floor;
+        let more = |had: usize| (had + guaranteed <= self.limit / 2).then_some(had + guaranteed);
+        self.guaranteed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Account { budget: Arc::clone(self), guaranteed, floor, own: AtomicUsize::new(0) })
     }
+}
 
-    /// Memory that a capture needs in any case: `None` where it is used up.
-    pub(super) fn fixed(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        self.take(&Arc::default(), bytes, |_| true)
-    }
-
-    fn take(
-        self: &Arc<Self>,
-        own: &Arc<AtomicUsize>,
-        bytes: usize,
-        allows: impl Fn(usize) -> bool,
-    ) -> Option<Charge> {
+impl Account {
+    /// Memory for a segment. `None` where that is more than what is guaranteed, and of the common half the capture would have more
+    /// than what is left for others: one capture gets half of it, the next half of the rest.
+    pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        let beyond = |own: usize| own.saturating_sub(self.floor);
+        let had = self.own.fetch_add(bytes, Ordering::Relaxed);
+        let (all, common) = (beyond(had + bytes), beyond(had + bytes) - beyond(had));
         let more = |used: usize| {
-            let left = self.limit.checked_sub(used + bytes)?;
-            allows(left).then_some(used + bytes)
+            let left = (self.budget.limit / 2).checked_sub(used + common)?;
+            (common == 0 || all <= left).then_some(used + common)
         };
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        own.fetch_add(bytes, Ordering::Relaxed);
-        Some(Charge { budget: Arc::clone(self), own: Arc::clone(own), bytes })
+        if self.budget.common.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            self.own.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        Some(Charge { account: Arc::clone(self), bytes, common })
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.own.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.account.own.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.account.budget.common.fetch_sub(self.common, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.budget.guaranteed.fetch_sub(self.guaranteed, Ordering::Relaxed);
     }
 }
 
@@ -70,28 +92,37 @@ impl Drop for Charge {
 mod tests {
     use super::*;
 
+    fn fill(account: &Arc<Account>) -> Vec<Charge> {
+        std::iter::from_fn(|| account.charge(10)).collect()
+    }
+
     #[test]
-    fn each_has_a_share_and_all_together_the_limit() {
+    fn each_has_what_is_guaranteed_whatever_others_have() {
         let budget = Arc::new(Budget::new(1000));
-        let fill = |own: &Arc<AtomicUsize>| -> Vec<Charge> {
-            std::iter::from_fn(|| budget.share(own, 10)).collect()
-        };
-        let own: Vec<Arc<AtomicUsize>> = (0..4).map(|_| Arc::default()).collect();
-        let first = fill(&own[0]);
-        assert_eq!(first.len(), 50, "half");
-        let second = fill(&own[1]);
-        assert_eq!(second.len(), 25, "half of what is left");
-        drop(first);
-        let first = fill(&own[0]);
-        let again = fill(&own[1]);
-        assert_eq!((first.len(), second.len() + again.len()), (37, 31));
-        let all: Vec<_> = own.iter().map(fill).collect();
-        let used = budget.used();
-        assert!(used < 1000 && own.iter().all(|own| own.load(Ordering::Relaxed) >= 70), "{own:?}");
-        drop((first, second, again, all));
+        let accounts: Vec<Arc<Account>> =
+            std::iter::from_fn(|| budget.account(10, 40)).map(Arc::new).collect();
+        assert_eq!(accounts.len(), 10, "half of all");
+        let filled: Vec<_> = accounts.iter().map(fill).collect();
+        let counts: Vec<usize> = filled.iter().map(Vec::len).collect();
+        assert_eq!(counts[..4], [4 + 25, 4 + 12, 4 + 6, 4 + 3], "and of the rest, half of what there is");
+        assert!(counts.iter().all(|count| *count >= 4), "{counts:?}");
+        assert!(budget.used() > 950 && budget.used() <= 1000);
+        drop(filled);
+        assert_eq!(budget.used(), 500);
+        drop(accounts);
         assert_eq!(budget.used(), 0);
-        assert!(own.iter().all(|own| own.load(Ordering::Relaxed) == 0));
-        let fixed: Vec<_> = std::iter::from_fn(|| budget.fixed(300)).collect();
-        assert_eq!((fixed.len(), fill(&own[0]).len()), (3, 5));
+    }
+
+    #[test]
+    fn memory_counts_as_long_as_a_segment_has_it() {
+        let budget = Arc::new(Budget::new(1000));
+        let account = Arc::new(budget.account(10, 40).unwrap());
+        let mut charges = fill(&account);
+        drop(account);
+        // The first ones are read: what is left of the common half stays charged.
+        charges.drain(..20);
+        assert_eq!(budget.used(), 50 + 90);
+        drop(charges);
+        assert_eq!(budget.used(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Where packets are seen, and for whom.
 
-use super::budget::Budget;
+use super::budget::{Account, Budget};
 use super::eye::Tray;
 use super::reader::{CaptureReader, Seen};
 use super::segment::{SEGMENT, Segment, Writer, segment};
@@ -8,7 +8,7 @@ use memory::clock::nanoseconds;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Memory of all captures where nothing else is said, in bytes.
@@ -17,6 +17,8 @@ pub const DEFAULT_LIMIT: usize = 256 << 20;
 pub const MOST: usize = 64;
 /// Memory of a capture besides its segments: what is on its way to its client.
 const FIXED: usize = 1 << 20;
+/// Segments that a capture can have in any case, at least; one for each worker.
+const LEAST: usize = 2;
 
 /// What to capture.
 #[derive(Clone, Debug)]
@@ -41,8 +43,8 @@ pub enum NoCapture {
     /// There are as many as may be.
     #[error("{MOST} captures run already: end one of them")]
     Many,
-    /// They have all memory.
-    #[error("captures have all of their {0} bytes of memory (memory.captures_mib): end one of them")]
+    /// Half of their memory is guaranteed to others.
+    #[error("{0} bytes (memory.captures_mib) are not enough for another capture beside those that run: end one or raise it")]
     Memory(usize),
 }
 
@@ -60,9 +62,8 @@ pub(super) struct Sink {
     /// Packets still to be captured. Workers may overshoot; the reader counts exactly.
     left: AtomicU64,
     pub(super) missed: AtomicU64,
-    budget: Arc<Budget>,
-    /// Bytes of its segments.
-    own: Arc<AtomicUsize>,
+    /// The reader has it: eyes that remember the capture hold none of its memory.
+    account: Weak<Account>,
     /// By worker.
     trays: Box<[Mutex<Tray>]>,
 }
@@ -114,18 +115,20 @@ impl CapturePoint {
     /// # Errors
     /// [`NoCapture`] where there is no room for another.
     pub fn start(self: &Arc<Self>, options: CaptureOptions) -> Result<CaptureReader, NoCapture> {
-        let fixed = self.budget.fixed(FIXED).ok_or(NoCapture::Memory(self.budget.limit()))?;
+        let workers = self.workers.load(Ordering::Relaxed);
+        let floor = workers.max(LEAST) * SEGMENT;
+        let account = self.budget.account(FIXED, floor).ok_or(NoCapture::Memory(self.budget.limit()))?;
+        let account = Arc::new(account);
         // Few: each is a piece of memory.
         let (queue, segments) = channel();
         let count = if options.count == 0 { u64::MAX } else { options.count };
-        let trays = (0..self.workers.load(Ordering::Relaxed)).map(|_| Mutex::default()).collect();
+        let trays = (0..workers).map(|_| Mutex::default()).collect();
         let sink = Arc::new(Sink {
             options,
             queue,
             left: AtomicU64::new(count),
             missed: AtomicU64::new(0),
-            budget: Arc::clone(&self.budget),
-            own: Arc::default(),
+            account: Arc::downgrade(&account),
             trays,
         });
         if !self.change(|sinks| {
@@ -137,7 +140,7 @@ impl CapturePoint {
         }) {
             return Err(NoCapture::Many);
         }
-        Ok(CaptureReader::new(segments, sink, Arc::clone(self), count, fixed))
+        Ok(CaptureReader::new(segments, sink, Arc::clone(self), count, account))
     }
 
     /// Bytes of memory that captures have.
@@ -218,7 +221,7 @@ impl Sink {
 
     /// A further segment for a worker, whose other end goes to the reader; `None` where the capture has its share.
     pub(super) fn segment(&self, worker: usize) -> Option<Writer> {
-        let (writer, segment) = segment(worker, self.budget.share(&self.own, SEGMENT)?);
+        let (writer, segment) = segment(worker, self.account.upgrade()?.charge(SEGMENT)?);
         self.queue.send(segment).ok()?;
         Some(writer)
     }

@@ -1,6 +1,6 @@
 //! The side of the one who looks on.
 
-use super::budget::Charge;
+use super::budget::Account;
 use super::point::{CapturePoint, Sink};
 use super::segment::Segment;
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ pub struct CaptureReader {
     point: Arc<CapturePoint>,
     /// Packets still to be handed out.
     left: u64,
-    _fixed: Charge,
+    _account: Arc<Account>,
 }
 
 impl CaptureReader {
@@ -65,9 +65,9 @@ impl CaptureReader {
         sink: Arc<Sink>,
         point: Arc<CapturePoint>,
         count: u64,
-        fixed: Charge,
+        account: Arc<Account>,
     ) -> Self {
-        Self { segments, lanes: Vec::new(), sink, point, left: count, _fixed: fixed }
+        Self { segments, lanes: Vec::new(), sink, point, left: count, _account: account }
     }
 
     /// The next packet, if it is there now: of those that workers have seen the oldest.
