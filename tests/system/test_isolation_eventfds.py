@@ -98,7 +98,7 @@ def test_a_peer_that_makes_its_own_signals_costly_loses_nothing_but_time(lab, ca
 
 
 def test_a_costly_control_socket_delays_no_other_peer(lab, canary):
-    """What waits for the peer's end of the socket is called as quiverd receives and sends. Another peer connects meanwhile, again and again."""
+    """Each message of quiverd's calls all that waits for the peer's end of the socket. Another peer connects meanwhile, again and again."""
     bad = RawMemif(str(lab.directory / "bad"))
     with bad, watchers.flat(bad.socket.fileno(), 100_000):
         with pytest.raises(Refused, match=COST):

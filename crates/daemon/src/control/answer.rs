@@ -60,8 +60,7 @@ impl<'a> Answer<'a> {
     pub(super) fn accepted(
         &mut self,
         model: &Model,
-        before: &Readiness,
-        after: &Readiness,
+        [before, after]: [&Readiness; 2],
         late: Option<&str>,
         undo: &Undo,
         moved: &[RouteKey],

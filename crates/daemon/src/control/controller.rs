@@ -119,7 +119,7 @@ impl Controller {
                 let after = Arc::clone(&self.readiness);
                 let quotas = self.model.tenants.values().map(|tenant| tenant.spec.max_sessions);
                 let shares = SessionShares::new(self.dataplane.session_room(), quotas);
-                answer.accepted(&self.model, &before, &after, self.late.as_deref(), &undo, &moved, shares);
+                answer.accepted(&self.model, [&before, &after], self.late.as_deref(), &undo, &moved, shares);
                 if request.dry_run {
                     self.readiness = before;
                     self.model.undo(undo);

@@ -149,7 +149,6 @@ unsafe fn client_config(options: &ClientOptions) -> Result<ClientConfig, Failure
             huge_pages: if options.no_huge_pages == 0 { HugePages::Try } else { HugePages::Never },
             ..QueueConfig::default()
         },
-        ..ClientConfig::default()
     })
 }
 

@@ -354,13 +354,7 @@ impl Client {
                 self.told = None;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
-                self.state = State::Open {
-                    channel,
-                    machine,
-                    deadline,
-                    since: None,
-                    doorbell: None,
-                };
+                self.state = State::Open { channel, machine, deadline, since: None, doorbell: None };
             }
             Err(error) => self.unreachable(now, error, events),
         }

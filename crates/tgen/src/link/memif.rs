@@ -91,7 +91,6 @@ impl MemifLink {
                     secret,
                     name: "quiver-tgen".into(),
                     queues: queues(name, spec)?,
-                    ..ClientConfig::default()
                 };
                 let address = spec.netns.as_deref().map_or(address.clone(), |netns| address.in_netns(netns));
                 Control::Client(Client::new(address, config, ClientTiming::default()).map_err(failed)?)

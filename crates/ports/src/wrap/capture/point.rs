@@ -44,7 +44,9 @@ pub enum NoCapture {
     #[error("{MOST} captures run already: end one of them")]
     Many,
     /// Half of their memory is guaranteed to others.
-    #[error("{0} bytes (memory.captures_mib) are not enough for another capture beside those that run: end one or raise it")]
+    #[error(
+        "{0} bytes (memory.captures_mib) are not enough for another capture beside those that run: end one or raise it"
+    )]
     Memory(usize),
 }
 

@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_a_segment_ends() {
         let budget = Arc::new(Budget::new(1 << 20));
-        let (mut writer, mut segment) = segment(7, Arc::new(budget.account(0, SEGMENT).unwrap()).charge(SEGMENT).unwrap());
+        let (mut writer, mut segment) =
+            segment(7, Arc::new(budget.account(0, SEGMENT).unwrap()).charge(SEGMENT).unwrap());
         let record = |n: u64, len: u32| Record {
             timestamp_ns: n << 40 | 1,
             interface: 9,
