@@ -176,6 +176,9 @@ pub trait TxQueue: Send {
         Ok(Completed::default())
     }
 
+    /// The worker is about to sleep: nothing may be left to be done by a later call.
+    fn rest(&mut self) {}
+
     /// The round is over: tells the receiver what was sent, where that isn't done per call. Until now the queue may have been reading the
     /// bodies of packets that it took; from now on it doesn't, and their memory is given back.
     fn flush(&mut self) {}

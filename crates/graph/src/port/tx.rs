@@ -137,6 +137,15 @@ impl TxPorts {
         !self.outstanding.is_empty()
     }
 
+    /// The worker is about to sleep.
+    pub(crate) fn rest(&mut self) {
+        for at in 0..self.outstanding.len() {
+            if let Some(queue) = self.get(self.outstanding[at]) {
+                queue.rest();
+            }
+        }
+    }
+
     /// Counts what became of packets that were on their way.
     pub(crate) fn complete(&mut self, counters: &WorkerCounters) {
         for at in (0..self.outstanding.len()).rev() {

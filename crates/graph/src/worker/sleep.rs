@@ -108,6 +108,7 @@ pub(super) fn disarm(graph: &mut Graph) {
 impl Alarm {
     /// Waits for `mailbox` and everything that packets come by. Queues that didn't wake us are silent for one round.
     pub(super) fn wait(&mut self, graph: &mut Graph, mailbox: &OwnedFd) -> Woken {
+        graph.ports.rest();
         let changed =
             graph.all_queues().fold(false, |changed, queues| changed | core::mem::take(&mut queues.changed));
         if changed || (self.set.is_none() && !self.without) {

@@ -1,13 +1,14 @@
 //! A frame on its way from a worker to the thread and back.
 
+use std::cell::RefCell;
+
 /// Bytes of a buffer for frames up to an ordinary MTU, `virtio_net_hdr` included.
 const SMALL: usize = 2048;
 /// Bytes of a buffer for any frame: 64 KiB, its link header with tags, and the `virtio_net_hdr`.
 const LARGE: usize = 66 * 1024;
-/// Buffers of each size that a queue keeps for the next frames, and large ones that it keeps while none is on its way: the rest is freed.
-const KEPT_SMALL: usize = 256;
+/// Buffers of each size that a thread keeps for the next frames: 6 MiB. The rest is freed.
+const KEPT_SMALL: usize = 1024;
 const KEPT_LARGE: usize = 64;
-const KEPT_IDLE: usize = 8;
 
 /// What the kernel said of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,40 +56,48 @@ impl Frame {
     }
 }
 
-/// Buffers that are not in use, of one worker's queue.
-#[derive(Debug, Default)]
-pub(super) struct Buffers {
+thread_local! {
+    /// Of a worker: its queues have them in turn, so that they are warm, and as many ports as there are need no more.
+    static BUFFERS: RefCell<Buffers> = const { RefCell::new(Buffers { small: Vec::new(), large: Vec::new() }) };
+}
+
+/// Buffers that are not in use. The last one that was given back comes first.
+#[derive(Debug)]
+struct Buffers {
     small: Vec<Box<[u8]>>,
     large: Vec<Box<[u8]>>,
 }
 
-impl Buffers {
+impl Frame {
     /// A frame of `len` bytes with a header of `prefix` bytes that came in by `rx_if`, not yet filled. `None` for one that is longer than any.
-    pub(super) fn frame(&mut self, prefix: usize, len: usize, rx_if: u16) -> Option<Frame> {
+    pub(super) fn new(prefix: usize, len: usize, rx_if: u16) -> Option<Self> {
         let all = prefix + len;
-        let (kept, size) = if all <= SMALL { (&mut self.small, SMALL) } else { (&mut self.large, LARGE) };
+        let size = if all <= SMALL { SMALL } else { LARGE };
         (all <= size).then(|| {
-            let buffer = kept.pop().unwrap_or_else(|| vec![0; size].into_boxed_slice());
-            Frame { buffer, len: all, prefix, rx_if, outcome: Outcome::Pending }
+            let kept = BUFFERS.with_borrow_mut(|buffers| buffers.of(size).0.pop());
+            let buffer = kept.unwrap_or_else(|| vec![0; size].into_boxed_slice());
+            Self { buffer, len: all, prefix, rx_if, outcome: Outcome::Pending }
         })
     }
 
-    /// Takes a frame's buffer back.
-    pub(super) fn give_back(&mut self, frame: Frame) {
-        let (kept, most) = match frame.buffer.len() {
-            SMALL => (&mut self.small, KEPT_SMALL),
-            _ => (&mut self.large, KEPT_LARGE),
-        };
-        if kept.len() < most {
-            kept.push(frame.buffer);
-        }
+    /// Gives its buffer back.
+    pub(super) fn give_back(self) {
+        BUFFERS.with_borrow_mut(|buffers| {
+            let (kept, most) = buffers.of(self.buffer.len());
+            if kept.len() < most {
+                kept.push(self.buffer);
+            }
+        });
     }
 }
 
 impl Buffers {
-    /// No frame is on its way: frees what a burst needed.
-    pub(super) fn trim(&mut self) {
-        self.large.truncate(KEPT_IDLE);
+    /// Those of a size, and how many are kept.
+    const fn of(&mut self, size: usize) -> (&mut Vec<Box<[u8]>>, usize) {
+        match size {
+            SMALL => (&mut self.small, KEPT_SMALL),
+            _ => (&mut self.large, KEPT_LARGE),
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The worker's side: a transmit queue that hands frames to the thread.
 
-use super::frame::{Buffers, Frame, Outcome};
+use super::frame::{Frame, Outcome};
 use super::share::Shares;
 use super::state::{OutputThreads, Shared};
 use super::thread::{self, Ring};
 use crate::vnet::VnetHeader;
 use crate::vnet_queue::Device;
 use graph::port::{Completed, PortFault, Sent, Stop, TxQueue};
+use memory::clock::nanoseconds;
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -19,6 +20,12 @@ use zerocopy::IntoBytes;
 pub(super) const FRAMES: usize = 1024;
 /// Bytes of buffers that they may take: 120 super-frames.
 const MEMORY: usize = 8 << 20;
+
+/// Under load, the thread is woken this often: a wake-up takes the kernel as long as a small frame. Shorter than a worker waits before it sleeps.
+const HOLD: u64 = 40_000;
+/// Frames and bytes that don't wait for that.
+const HELD_FRAMES: u32 = 32;
+const HELD_BYTES: usize = 16 << 10;
 
 /// Transmit queues of a port, one for each of `workers`, and the threads that write to `devices`, one for each.
 ///
@@ -59,13 +66,13 @@ pub(crate) fn outputs<D: Device + 'static>(
         let thread = handles.get(thread)?.clone();
         let shared = Arc::clone(&threads.0);
         shared.queue_made();
-        let (buffers, shares, wake) = Default::default();
+        let (shares, held) = Default::default();
         let queue = OutputTx::<D> {
             to_thread: Some(to_thread),
             done,
-            buffers,
             shares,
-            wake,
+            held,
+            woken: 0,
             prefix,
             thread,
             shared,
@@ -93,27 +100,53 @@ struct OutputTx<D> {
     /// `None` once the queue is dropped: the thread ends when it has written what is left.
     to_thread: Option<Producer<Frame>>,
     done: Consumer<Frame>,
-    buffers: Buffers,
     /// Frames on their way.
     shares: Shares,
-    /// Frames were handed over since the thread was last woken.
-    wake: bool,
+    held: Held,
+    /// When the thread was last woken, in nanoseconds of the monotonic clock.
+    woken: u64,
     prefix: usize,
     thread: Thread,
     shared: Arc<Shared>,
     device: core::marker::PhantomData<fn() -> D>,
 }
 
+/// What was handed over since the thread was last woken.
+#[derive(Debug, Default)]
+struct Held {
+    frames: u32,
+    bytes: usize,
+}
+
 impl<D: Device> OutputTx<D> {
+    /// Wakes the thread if there is something for it, and it is time.
+    fn wake_in_time(&mut self) {
+        let Held { frames, bytes } = self.held;
+        if frames == 0 {
+            return;
+        }
+        let now = nanoseconds();
+        if frames >= HELD_FRAMES || bytes >= HELD_BYTES || now.saturating_sub(self.woken) >= HOLD {
+            self.wake(now);
+        }
+    }
+
+    /// Without a thread that sleeps, this is one exchange of an atomic; else one futex call on our own memory.
+    fn wake(&mut self, now: u64) {
+        self.held = Held::default();
+        self.woken = now;
+        self.thread.unpark();
+    }
+
     /// Copies one packet into a frame and hands it to the thread.
     fn hand_over(&mut self, packets: &Packets, slot: SlotId) -> Result<(), Stop> {
         let meta = packets.meta(slot);
         let len = meta.len() as usize;
         let header = VnetHeader::of(meta).filter(|_| len >= D::SHORTEST).ok_or(Stop::Refused)?;
         let ring = self.to_thread.as_mut().filter(|ring| !ring.is_full()).ok_or(Stop::Full)?;
-        let mut frame = self.buffers.frame(self.prefix, len, meta.rx_if).ok_or(Stop::Refused)?;
+        let mut frame = Frame::new(self.prefix, len, meta.rx_if).ok_or(Stop::Refused)?;
         if !self.shares.take(frame.rx_if, frame.memory(), FRAMES, MEMORY) {
-            self.buffers.give_back(frame);
+            frame.give_back();
             return Err(Stop::Full);
         }
         let (before, room) = frame.parts_mut();
@@ -127,14 +160,15 @@ impl<D: Device> OutputTx<D> {
             self.take_back(frame);
             return Err(Stop::Full);
         }
-        self.wake = true;
+        self.held.frames += 1;
+        self.held.bytes += len;
         Ok(())
     }
 
     /// A frame isn't on its way any more.
     fn take_back(&mut self, frame: Frame) {
         self.shares.give_back(frame.rx_if, frame.memory());
-        self.buffers.give_back(frame);
+        frame.give_back();
     }
 }
 
@@ -157,9 +191,12 @@ impl<D: Device> TxQueue for OutputTx<D> {
     }
 
     fn flush(&mut self) {
-        // Without a thread that sleeps, this is one exchange of an atomic; else one futex call on our own memory.
-        if core::mem::take(&mut self.wake) {
-            self.thread.unpark();
+        self.wake_in_time();
+    }
+
+    fn rest(&mut self) {
+        if self.held.frames > 0 {
+            self.wake(nanoseconds());
         }
     }
 
@@ -172,6 +209,7 @@ impl<D: Device> TxQueue for OutputTx<D> {
     }
 
     fn completed(&mut self) -> Result<Completed, PortFault> {
+        self.wake_in_time();
         let mut completed = Completed::default();
         while let Ok(frame) = self.done.pop() {
             match frame.outcome {
@@ -184,9 +222,6 @@ impl<D: Device> TxQueue for OutputTx<D> {
                 Outcome::Full | Outcome::Pending => completed.full += 1,
             }
             self.take_back(frame);
-        }
-        if self.shares.frames() == 0 {
-            self.buffers.trim();
         }
         match self.shared.fault() {
             Some(fault) => Err(fault),

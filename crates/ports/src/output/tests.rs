@@ -88,6 +88,23 @@ fn frames_arrive_whole_and_in_order_behind_their_header() {
     }
 }
 
+/// A worker that sleeps doesn't look again.
+#[test]
+fn nothing_waits_for_a_worker_that_sleeps() {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let mut test = Harness::new(write);
+    for _ in 0..1000 {
+        assert_eq!((test.send(&[1; 10]).0, test.send(&[2; 10]).0), (1, 1));
+        test.queue.rest();
+        for n in [1, 2] {
+            let mut bytes = [0; crate::vnet::LEN + 10];
+            assert_eq!(rustix::io::read(&read, &mut bytes).unwrap(), bytes.len());
+            assert_eq!(bytes[crate::vnet::LEN..], [n; 10]);
+        }
+        test.landed();
+    }
+}
+
 /// The write doesn't return: the worker goes on, and loses what doesn't fit.
 #[test]
 fn a_device_that_holds_up_its_thread_costs_its_own_frames_only() {

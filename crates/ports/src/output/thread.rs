@@ -5,6 +5,7 @@ use super::pace::{EXPENSIVE, Pace};
 use super::state::{Shared, Suspension};
 use crate::vnet_queue::{Device, errno, fault};
 use memory::clock::nanoseconds;
+use memory::schedule::run_soon;
 use rtrb::{Consumer, Producer};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -26,7 +27,7 @@ pub(super) struct Ring {
 
 /// Writes frames until the workers have dropped their queues.
 pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, port: &str) {
-    set_nice(NICE);
+    run_soon(Some(NICE));
     let pace = Pace::new(Duration::from_nanos(nanoseconds()));
     let mut writer = Writer { device, shared, port, pace, processor_time: Duration::ZERO, failed: false };
     loop {
@@ -46,7 +47,7 @@ pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, 
             if rings.is_empty() {
                 return;
             }
-            // A worker that pushes after this look has unparked the thread by its flush: then this returns at once.
+            // A worker that pushes after this look unparks the thread: then this returns at once.
             std::thread::park();
         }
     }
@@ -92,7 +93,7 @@ impl<D: Device> Writer<'_, D> {
         let before = core::mem::replace(&mut self.processor_time, processor_time());
         let cost = took.min(self.processor_time.saturating_sub(before));
         if let Some(pause) = self.pace.charge(cost, now) {
-            set_nice(NICE_EXPENSIVE);
+            run_soon(Some(NICE_EXPENSIVE));
             self.shared.suspended(Suspension { cost, pause }, now);
         }
     }
@@ -124,11 +125,6 @@ fn write<D: Device>(device: &D, bytes: &[u8]) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Sets the niceness of this thread. Without the right to (CAP_SYS_NICE) it stays as it is.
-fn set_nice(nice: i32) {
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice);
 }
 
 /// Processor time of this thread.
