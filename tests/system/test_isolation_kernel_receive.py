@@ -46,6 +46,10 @@ def test_filters_of_packet_sockets(world):
 def test_waiters_of_a_socket(world):
     """C: each datagram wakes 200 × 20 000 waiters of a UDP socket, without any privilege."""
     isolated(world, socket_waiters(world, intensity=200, polls=20_000, rate=RATE, count=-1))
+    told = world.daemon.interface("bad")
+    assert int(told["output_suspensions"]) > 0 and "of processor time for one packet" in told["last_output_suspension"], told
+    assert f'quiver_interface_output_suspensions_total{{interface="bad"}} {told["output_suspensions"]}' in world.daemon.scrape()[1]
+    assert "output suspended" in world.daemon.cli("show", "interface", "bad").stdout
 
 
 @pytest.mark.parametrize("kind, size", [("filter", 1), ("sigio", 2_000)])

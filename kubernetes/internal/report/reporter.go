@@ -68,7 +68,9 @@ type reported struct {
 	text   string
 	when   time.Time
 	memifs map[string]*seen
-	edits  edits
+	// By interface, as its owner knows it.
+	troubles map[string]counted
+	edits    edits
 	// Its last write failed so; and that of what it was told.
 	failure, unkept string
 }
@@ -141,7 +143,7 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 			return true
 		}
 		text := annotations[Annotation]
-		known = &reported{text: text, memifs: map[string]*seen{}, edits: newEdits(newest, annotations, read(text).Changed)}
+		known = &reported{text: text, memifs: map[string]*seen{}, troubles: map[string]counted{}, edits: newEdits(newest, annotations, read(text).Changed)}
 		r.known[id] = known
 	}
 	if annotations, is := r.pods.Seen(id); is {
@@ -173,6 +175,10 @@ func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Re
 			}
 		}
 		all = append(all, some...)
+		r.troubles(id, known, record.Interface, has.interfaces[dataplane.TunName(record)])
+		if record.Memif != nil {
+			r.troubles(id, known, "memif-"+record.Interface, has.interfaces[dataplane.MemifName(record)])
+		}
 	}
 	wanted := status{all, known.edits.keys()}.text()
 	if now.Sub(known.when) < rest {

@@ -159,6 +159,12 @@ fn detail(interface: &InterfaceState, rates: Option<Rates>, paint: Paint) -> Str
         fields.add("rx queue", format!("{} on worker {}, {how}", placement.queue, placement.worker));
     }
     fields.add("link ups", interface.link_ups.to_string());
+    for (name, count, last) in [
+        ("output suspended", interface.output_suspensions, &interface.last_output_suspension),
+        ("port taken away", interface.removals, &interface.last_removal),
+    ] {
+        fields.add(name, if count > 0 { format!("{count} times, last {last}") } else { String::new() });
+    }
     let traffic = |packets: u64, bytes: u64, rate: Option<(f64, f64)>| {
         let rate = rate.map(|(packets, bytes)| format!(", {}, {}", packet_rate(packets), bit_rate(bytes)));
         format!("{packets} packets, {bytes} bytes{}", rate.unwrap_or_default())

@@ -28,6 +28,8 @@ pub(super) struct Penalties(Mutex<HashMap<Name, Record>>);
 struct Record {
     spec: Arc<InterfaceSpec>,
     strikes: Vec<Instant>,
+    /// How often in all.
+    times: u64,
     reason: String,
 }
 
@@ -42,6 +44,7 @@ impl Penalties {
         let record = records.entry(spec.name.clone()).or_insert_with(|| Record {
             spec: Arc::clone(spec),
             strikes: Vec::new(),
+            times: 0,
             reason: String::new(),
         });
         if !record.is_final() {
@@ -49,7 +52,13 @@ impl Penalties {
         }
         record.spec = Arc::clone(spec);
         record.strikes.push(now);
+        record.times += 1;
         reason.clone_into(&mut record.reason);
+    }
+
+    /// How often the port of an interface was taken away since its configuration changed, and why the last time.
+    pub(super) fn told(&self, name: &Name) -> (u64, String) {
+        self.records().get(name).map(|record| (record.times, record.reason.clone())).unwrap_or_default()
     }
 
     /// Whether the port of an interface may be opened at this time.
@@ -133,5 +142,6 @@ mod tests {
             penalties.strike(&spec, "stalls", now);
             assert!(penalties.check(&spec, now + FIRST).is_ok());
         }
+        assert_eq!(penalties.told(&spec.name), (5, "stalls".into()), "all are told of");
     }
 }

@@ -138,6 +138,22 @@ impl Collector {
         for interface in &interfaces {
             metric.sample(&[("interface", &interface.name)], interface.link_ups);
         }
+        let mut metric = out.metric(
+            "quiver_interface_output_suspensions_total",
+            Kind::Counter,
+            "How often nothing was sent for a while, because the receive path behind the device took too long.",
+        );
+        for interface in interfaces.iter().filter(|interface| !interface.host_name.is_empty()) {
+            metric.sample(&[("interface", &interface.name)], interface.output_suspensions);
+        }
+        let mut metric = out.metric(
+            "quiver_interface_removals_total",
+            Kind::Counter,
+            "How often the port was taken away, because a call to it didn't return.",
+        );
+        for interface in &interfaces {
+            metric.sample(&[("interface", &interface.name)], interface.removals);
+        }
         for (name, help, read) in INTERFACE_COUNTERS {
             let mut metric = out.metric(name, Kind::Counter, help);
             for interface in &interfaces {

@@ -19,6 +19,16 @@ pub struct Suspension {
     pub pause: Duration,
 }
 
+impl fmt::Display for Suspension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pause, cost) = (self.pause.as_secs_f64(), self.cost.as_secs_f64() * 1e3);
+        write!(
+            f,
+            "{pause:.1} s: the receive path behind the device took {cost:.1} ms of processor time for one packet"
+        )
+    }
+}
+
 /// What a port's output threads did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputState {

@@ -40,6 +40,9 @@ fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry, mt
         _ => String::new(),
     };
     let traffic = baseline.traffic(&shared.pool, index);
+    let output = entry.port.as_ref().and_then(|port| port.output.as_ref()).map(|output| output.state());
+    let output = output.unwrap_or_default();
+    let (removals, last_removal) = shared.penalties.told(&spec.name);
     InterfaceState {
         name: spec.name.to_string(),
         index: index.into(),
@@ -78,6 +81,10 @@ fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry, mt
         netns,
         link_ups: entry.link_ups,
         tunnel,
+        output_suspensions: output.suspensions,
+        last_output_suspension: output.last.map(|last| last.to_string()).unwrap_or_default(),
+        removals,
+        last_removal,
     }
 }
 
@@ -107,7 +114,10 @@ pub(super) fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, Str
             None => (false, "its socket is closed".into()),
         },
         _ => match entry.port.as_ref().map(|port| port.link.as_ref().map(|link| link.state())) {
-            None => (false, "its port is closed".into()),
+            None => match shared.penalties.told(&entry.spec.name) {
+                (1.., reason) => (false, format!("its port was taken away: {reason}")),
+                _ => (false, "its port is closed".into()),
+            },
             Some(_) if let Some(why) = suspended(entry) => (false, why),
             Some(None | Some(LinkState::Up)) => (true, String::new()),
             Some(Some(LinkState::Down)) => (false, "the device is down".into()),
@@ -120,8 +130,5 @@ pub(super) fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, Str
 fn suspended(entry: &Entry) -> Option<String> {
     let state = entry.port.as_ref()?.output.as_ref()?.state();
     let last = state.last.filter(|_| state.suspended)?;
-    let (cost, pause) = (last.cost.as_secs_f64() * 1e3, last.pause.as_secs_f64());
-    Some(format!(
-        "output is suspended for {pause:.1} s: the receive path behind the device took {cost:.1} ms of processor time for one packet"
-    ))
+    Some(format!("output is suspended for {last}"))
 }
