@@ -56,3 +56,12 @@ def test_waiters_of_a_socket(world):
 def test_a_socket_that_takes_its_time(world, kind, size):
     """A filter of an unprivileged UDP socket, and one that signals a group of processes for each datagram."""
     isolated(world, socket_crowd(world, kind, size, RATE))
+
+
+@pytest.mark.alone
+def test_what_the_kernel_does_for_one_pod_is_charged_to_no_other(world):
+    """Timers of 19 000 group memberships run wherever the kernel happens to be, in threads of the canary's as well."""
+    figures = world.measure(socket_crowd(world, "multicast", 19_000, 100), SECONDS, 50_000)
+    assert figures["alive"] and figures["ping_lost"] == figures["memif_lost"] == 0, f"{figures}"
+    assert int(world.daemon.interface("lan-bad")["output_suspensions"]) > 0
+    assert "signal-cost" not in world.daemon.log(), world.daemon.log()

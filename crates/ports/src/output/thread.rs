@@ -80,6 +80,8 @@ impl<D: Device> Writer<'_, D> {
         let took = Duration::from_nanos(now.saturating_sub(began));
         if took >= EXPENSIVE {
             self.charge(took, Duration::from_nanos(now));
+        } else {
+            self.pace.cheap();
         }
         match written {
             Ok(()) => Outcome::Sent,

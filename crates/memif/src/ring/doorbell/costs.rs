@@ -11,6 +11,9 @@ pub(crate) const BURST: Duration = Duration::from_millis(15);
 const RATE: f64 = 0.05;
 /// [`RATE`], for people.
 pub(crate) const PERCENT: u32 = 5;
+/// The same for what a call didn't cost when it was made once more: interrupts fall into calls, and what they have the kernel do for others may be long.
+const DOUBT_BURST: Duration = Duration::from_millis(300);
+const DOUBT_RATE: f64 = 0.2;
 /// The first exclusion; each is twice as long as the one before, up to the last.
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(300);
@@ -25,6 +28,8 @@ pub(crate) struct Costs(Arc<Mutex<State>>);
 struct State {
     /// Seconds of a processor beyond what is free, less what has been forgiven since.
     excess: f64,
+    /// The same of what is in doubt.
+    doubt: f64,
     /// As of then.
     at: Option<Instant>,
     exclusion: Option<Exclusion>,
@@ -49,8 +54,14 @@ impl Costs {
     /// A call has cost so much; gives whether that was too much. Told once: the connection is to end.
     pub(crate) fn charge(&self, now: Instant, cost: Duration) -> Option<Overrun> {
         // The usual case, without a lock.
-        let excess = cost.checked_sub(FREE).filter(|excess| !excess.is_zero())?;
-        self.state().charge(now, cost, excess)
+        self.charge_again(now, cost, cost)
+    }
+
+    /// The same of a call that cost `again` when it was made once more at once: of what it cost the first time only, much more is allowed.
+    pub(crate) fn charge_again(&self, now: Instant, cost: Duration, again: Duration) -> Option<Overrun> {
+        let all = cost.checked_sub(FREE).filter(|excess| !excess.is_zero())?;
+        let excess = all.min(again.saturating_sub(FREE));
+        self.state().charge(now, cost, (excess, all - excess))
     }
 
     /// For how long no peer is let in.
@@ -65,17 +76,24 @@ impl Costs {
 }
 
 impl State {
-    fn charge(&mut self, now: Instant, cost: Duration, excess: Duration) -> Option<Overrun> {
+    fn charge(
+        &mut self,
+        now: Instant,
+        cost: Duration,
+        (excess, doubt): (Duration, Duration),
+    ) -> Option<Overrun> {
         if self.exclusion.is_some_and(|one| now < one.until) {
             return None;
         }
         let passed = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        self.excess = (self.excess - passed.as_secs_f64() * RATE).max(0.0) + excess.as_secs_f64();
+        let passed = passed.as_secs_f64();
+        self.excess = (self.excess - passed * RATE).max(0.0) + excess.as_secs_f64();
+        self.doubt = (self.doubt - passed * DOUBT_RATE).max(0.0) + doubt.as_secs_f64();
         self.at = Some(now);
-        if self.excess <= BURST.as_secs_f64() {
+        if self.excess <= BURST.as_secs_f64() && self.doubt <= DOUBT_BURST.as_secs_f64() {
             return None;
         }
-        self.excess = 0.0;
+        (self.excess, self.doubt) = (0.0, 0.0);
         let before = self.exclusion.filter(|one| now.saturating_duration_since(one.until) < FORGOTTEN);
         let excluded = before.map_or(FIRST, |one| (2 * one.length).min(LAST));
         self.exclusion = Some(Exclusion { until: now + excluded, length: excluded });
@@ -99,6 +117,18 @@ mod tests {
         for n in 0..100 {
             assert_eq!(costs.charge(begin + n * 250 * MS, 10 * MS), None, "{n}");
         }
+    }
+
+    #[test]
+    fn what_a_call_did_not_cost_again_is_in_doubt() {
+        let (costs, begin) = (Costs::default(), Instant::now());
+        for n in 0..1000 {
+            assert_eq!(costs.charge_again(begin + n * 50 * MS, 10 * MS, Duration::ZERO), None, "{n}");
+        }
+        assert!(costs.charge_again(begin + 50_000 * MS, 400 * MS, MS / 100).is_some());
+        let costs = Costs::default();
+        assert_eq!(costs.charge_again(begin, 14 * MS, 14 * MS), None);
+        assert!(costs.charge_again(begin, 300 * MS, 10 * MS).is_some(), "24 ms came again");
     }
 
     #[test]

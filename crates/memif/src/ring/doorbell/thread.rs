@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::super::counters::Tally;
 use super::super::signals_by_kernel;
-use super::costs::Costs;
+use super::costs::{Costs, FREE, Overrun};
 use super::meter::Meter;
 use super::pace::{Flood, Pace};
 use super::protocol::News;
@@ -222,11 +222,26 @@ impl Link {
     fn answer(&mut self, meter: &mut Meter) {
         for queue in 0..self.shared.requests.len() {
             if self.tell.is_some() && self.shared.requests[queue].take() {
-                let before = Instant::now();
-                self.signal(queue);
-                self.charge(meter, before);
+                self.ring(queue, meter);
             }
         }
+    }
+
+    /// Signals the peer. A signal that cost something is given once more, so that what fell into the first by chance is known from what the peer makes it cost: one
+    /// signal too many is nothing to a peer.
+    fn ring(&mut self, queue: usize, meter: &mut Meter) {
+        let mut signal = |link: &mut Self| {
+            let before = Instant::now();
+            link.signal(queue);
+            let now = Instant::now();
+            let cost = meter.call(before, now)?;
+            link.pace.used(now, cost);
+            Some(cost).filter(|cost| *cost > FREE)
+        };
+        let Some(cost) = signal(self) else { return };
+        let again = signal(self).unwrap_or_default();
+        let overrun = self.costs.charge_again(Instant::now(), cost, again);
+        self.tell_of(overrun);
     }
 
     fn signal(&self, queue: usize) {
@@ -262,7 +277,12 @@ impl Link {
         let now = Instant::now();
         let Some(cost) = meter.call(before, now) else { return };
         self.pace.used(now, cost);
-        if let Some(overrun) = self.costs.charge(now, cost)
+        let overrun = self.costs.charge(now, cost);
+        self.tell_of(overrun);
+    }
+
+    fn tell_of(&mut self, overrun: Option<Overrun>) {
+        if let Some(overrun) = overrun
             && let Some(tell) = self.tell.take()
         {
             tell(overrun);
