@@ -80,6 +80,8 @@ impl<D: Device> RxQueue for VnetRx<D> {
                 }
                 // The kernel doesn't hand out packets of no bytes.
                 Ok(None) => break,
+                // No memory for this round: the device has nothing to do with it.
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => break,
                 Err(error) => match errno(&error) {
                     Errno::AGAIN => break,
                     Errno::INTR => {}

@@ -91,6 +91,7 @@ impl Engine {
     /// An interface goes.
     pub(super) fn destroy(&mut self, name: &Name) {
         self.close_port(name);
+        self.shared.penalties.forget(name);
         let mut core = self.shared.core();
         let Some(index) = self.shared.directory.get().registry.index(name) else { return };
         core.unroute_interface(index);

@@ -56,6 +56,20 @@ impl Penalties {
         reason.clone_into(&mut record.reason);
     }
 
+    /// The last strike of an interface came to nothing: its port is there.
+    pub(super) fn take_back(&self, name: &Name) {
+        if let Some(record) = self.records().get_mut(name)
+            && record.strikes.pop().is_some()
+        {
+            record.times -= 1;
+        }
+    }
+
+    /// The interface is gone. One of the same name that comes later is another one.
+    pub(super) fn forget(&self, name: &Name) {
+        self.records().remove(name);
+    }
+
     /// How often the port of an interface was taken away since its configuration changed, and why the last time.
     pub(super) fn told(&self, name: &Name) -> (u64, String) {
         self.records().get(name).map(|record| (record.times, record.reason.clone())).unwrap_or_default()
@@ -143,5 +157,9 @@ mod tests {
             assert!(penalties.check(&spec, now + FIRST).is_ok());
         }
         assert_eq!(penalties.told(&spec.name), (5, "stalls".into()), "all are told of");
+        penalties.take_back(&spec.name);
+        assert_eq!(penalties.told(&spec.name).0, 4);
+        penalties.forget(&spec.name);
+        assert_eq!(penalties.told(&spec.name), (0, String::new()));
     }
 }

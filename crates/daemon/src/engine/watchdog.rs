@@ -272,9 +272,8 @@ fn look(
         && seen.still >= patience.notice * 3 / 2
         && let Some(interface) = owner::owner(shared, seen.call, standstill)
     {
-        seen.taken_away = Some(interface);
         let reason = format!("worker {number} has not returned from its queue for {still:.1} s ({place})");
-        owner::take_away(shared, events, interface, &reason);
+        seen.taken_away = owner::take_away(shared, events, interface, &reason).then_some(interface);
     }
     let may_end = seen.may_end(standstill, patience);
     post.tell(standstill, seen.still, may_end);

@@ -278,4 +278,8 @@ impl TxQueue for Shared {
     fn flush(&mut self) {
         self.queue().flush();
     }
+
+    fn rest(&mut self) {
+        self.queue().rest();
+    }
 }

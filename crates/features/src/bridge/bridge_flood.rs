@@ -76,8 +76,9 @@ struct BridgeFlood {
 }
 
 /// Copies of one member's frames in a round, at most: a quarter of the slots. What a member floods leaves slots to others, and takes a worker less
-/// than half a millisecond.
+/// than half a millisecond. A long frame counts as one more for each [`LONG`] bytes: no more than 2 MiB are copied.
 const COPIES: usize = SLOTS / 4;
+const LONG: u32 = 1024;
 
 /// Copies that were made in the round at hand, by the member that the frames came from.
 #[derive(Default)]
@@ -182,11 +183,11 @@ impl BridgeFlood {
                 own = Some(*way);
                 continue;
             }
-            if *left == 0 {
+            let Some(rest) = left.checked_sub(1 + (len / LONG) as usize) else {
                 ctx.count_drop(Drop::Limited);
                 continue;
-            }
-            *left -= 1;
+            };
+            *left = rest;
             let Ok(copy) = ctx.duplicate(slot) else {
                 ctx.count_drop(Drop::NoSlot);
                 continue;

@@ -137,7 +137,10 @@ impl Alarm {
                 rest::wake_all(graph);
                 Woken { event: false, mail: false }
             }
-            Ok(_) => self.told(graph),
+            Ok(_) => {
+                self.landings = 0;
+                self.told(graph)
+            }
             // A signal; there is nothing else that it can say of a set of its own.
             Err(_) => Woken { event: true, mail: true },
         }

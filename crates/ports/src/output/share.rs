@@ -5,26 +5,28 @@
 
 /// How much of the room one interface may have, as a multiple of what is free.
 const ALPHA: usize = 8;
-/// Interfaces are told apart by so many buckets.
-const BUCKETS: usize = 64;
+/// Interfaces are told apart by so many buckets: all of them on most nodes.
+const BUCKETS: usize = 1024;
 
 /// What the frames on their way came in by: number and bytes of memory, by bucket.
 #[derive(Debug)]
 pub(super) struct Shares {
-    frames: [usize; BUCKETS],
-    memory: [usize; BUCKETS],
+    buckets: Box<[Share]>,
     all_frames: usize,
     all_memory: usize,
 }
 
-impl Default for Shares {
-    fn default() -> Self {
-        Self { frames: [0; BUCKETS], memory: [0; BUCKETS], all_frames: 0, all_memory: 0 }
-    }
+/// What came in by the interfaces of a bucket.
+#[derive(Clone, Debug, Default)]
+struct Share {
+    frames: u32,
+    memory: u32,
 }
 
-const fn bucket(interface: u16) -> usize {
-    interface as usize % BUCKETS
+impl Default for Shares {
+    fn default() -> Self {
+        Self { buckets: vec![Share::default(); BUCKETS].into(), all_frames: 0, all_memory: 0 }
+    }
 }
 
 impl Shares {
@@ -41,16 +43,16 @@ impl Shares {
         most_frames: usize,
         most_memory: usize,
     ) -> bool {
-        let at = bucket(interface);
+        let share = &mut self.buckets[usize::from(interface) % BUCKETS];
         let free_frames = most_frames.saturating_sub(self.all_frames);
         let free_memory = most_memory.saturating_sub(self.all_memory);
         let fits = free_frames > 0
             && free_memory >= memory
-            && self.frames[at] < ALPHA * free_frames
-            && self.memory[at] < ALPHA * free_memory;
+            && (share.frames as usize) < ALPHA * free_frames
+            && (share.memory as usize) < ALPHA * free_memory;
         if fits {
-            self.frames[at] += 1;
-            self.memory[at] += memory;
+            share.frames += 1;
+            share.memory += memory as u32;
             self.all_frames += 1;
             self.all_memory += memory;
         }
@@ -59,9 +61,9 @@ impl Shares {
 
     /// A frame has arrived.
     pub(super) fn give_back(&mut self, interface: u16, memory: usize) {
-        let at = bucket(interface);
-        self.frames[at] -= 1;
-        self.memory[at] -= memory;
+        let share = &mut self.buckets[usize::from(interface) % BUCKETS];
+        share.frames -= 1;
+        share.memory -= memory as u32;
         self.all_frames -= 1;
         self.all_memory -= memory;
     }

@@ -16,6 +16,8 @@ use std::time::Duration;
 const NICE: i32 = -10;
 /// Niceness once frames are expensive: behind all programs.
 const NICE_EXPENSIVE: i32 = 10;
+/// Time without an expensive frame after which the thread has [`NICE`] again.
+const REDEEMED: Duration = Duration::from_secs(60);
 /// Frames of one worker that are written before the next worker's.
 const TURN: usize = 64;
 
@@ -29,7 +31,8 @@ pub(super) struct Ring {
 pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, port: &str) {
     run_soon(Some(NICE));
     let pace = Pace::new(Duration::from_nanos(nanoseconds()));
-    let mut writer = Writer { device, shared, port, pace, processor_time: Duration::ZERO, failed: false };
+    let mut writer =
+        Writer { device, shared, port, pace, processor_time: Duration::ZERO, behind: None, failed: false };
     loop {
         let mut any = false;
         writer.processor_time = processor_time();
@@ -43,6 +46,7 @@ pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, 
             }
         }
         if !any {
+            writer.redeem();
             rings.retain(|ring| !ring.frames.is_abandoned() || !ring.frames.is_empty());
             if rings.is_empty() {
                 return;
@@ -60,6 +64,8 @@ struct Writer<'a, D> {
     pace: Pace,
     /// Of this thread, at a moment before the frame that is written.
     processor_time: Duration,
+    /// Since when the thread has been behind all programs.
+    behind: Option<Duration>,
     /// The device is gone.
     failed: bool,
 }
@@ -96,7 +102,17 @@ impl<D: Device> Writer<'_, D> {
         let cost = took.min(self.processor_time.saturating_sub(before));
         if let Some(pause) = self.pace.charge(cost, now) {
             run_soon(Some(NICE_EXPENSIVE));
+            self.behind = Some(now);
             self.shared.suspended(Suspension { cost, pause }, now);
+        }
+    }
+
+    /// Puts the thread before programs again, if nothing was expensive for long.
+    fn redeem(&mut self) {
+        let now = || Duration::from_nanos(nanoseconds());
+        if self.behind.is_some_and(|since| now().saturating_sub(since) >= REDEEMED) {
+            self.behind = None;
+            run_soon(Some(NICE));
         }
     }
 

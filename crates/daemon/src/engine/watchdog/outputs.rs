@@ -42,11 +42,10 @@ impl Outputs {
             seen.suspensions = state.suspensions;
             match state.held_up.filter(|held_up| *held_up >= patience) {
                 Some(held_up) if !seen.taken_away => {
-                    seen.taken_away = true;
                     let held_up = held_up.as_secs_f64();
                     let reason =
                         format!("the kernel has been busy with one packet to its device for {held_up:.1} s");
-                    take_away(shared, events, index, &reason);
+                    seen.taken_away = take_away(shared, events, index, &reason);
                 }
                 Some(_) => {}
                 None => seen.taken_away = false,

@@ -44,14 +44,19 @@ pub(super) fn name(shared: &Shared, interface: IfIndex) -> Option<String> {
     Some(shared.directory.get().registry.get(interface)?.spec.name.to_string())
 }
 
-/// Takes the port of an interface away for what `reason` says. The engine's thread does it, so that nobody waits here for a lock.
-pub(super) fn take_away(shared: &Shared, events: &EventSender, interface: IfIndex, reason: &str) {
+/// Takes the port of an interface away for what `reason` says. The engine's thread does it, so that nobody waits here for a lock. False where it has no port, or where
+/// the queue to that thread is full: to be tried again.
+pub(super) fn take_away(shared: &Shared, events: &EventSender, interface: IfIndex, reason: &str) -> bool {
     let inventory = shared.directory.get();
-    let Some(entry) = inventory.registry.get(interface) else { return };
-    let Some(attachment) = entry.attachment else { return };
-    tracing::error!(interface = %entry.spec.name, reason, "port taken away");
-    shared.penalties.strike(&entry.spec, reason, Instant::now());
+    let Some(entry) = inventory.registry.get(interface) else { return false };
+    let Some(attachment) = entry.attachment else { return false };
     let fault = PortFault { kind: STALL, reason: reason.to_owned() };
-    // A full queue has other faults first; the next look tries again.
-    let _ = events.send(Event::RxFault { interface, queue: 0, attachment, fault });
+    // Before the event: whoever acts on it asks for this.
+    shared.penalties.strike(&entry.spec, reason, Instant::now());
+    if !events.send(Event::RxFault { interface, queue: 0, attachment, fault }) {
+        shared.penalties.take_back(&entry.spec.name);
+        return false;
+    }
+    tracing::error!(interface = %entry.spec.name, reason, "port taken away");
+    true
 }

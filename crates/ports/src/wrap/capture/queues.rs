@@ -120,6 +120,10 @@ impl TxQueue for CaptureTx {
     fn flush(&mut self) {
         self.inner.flush();
     }
+
+    fn rest(&mut self) {
+        self.inner.rest();
+    }
 }
 
 /// Shows what a worker drops: one for each graph ([`graph::engine::Graph::drop_capture`]).
