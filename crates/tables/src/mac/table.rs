@@ -157,8 +157,10 @@ impl MacTable {
 
     #[inline(always)]
     pub(super) fn hash(key: MacKey, seed: Seed) -> u64 {
-        let product = u128::from(key.word() ^ seed.mask) * u128::from(seed.multiplier);
-        (product as u64) ^ (product >> 64) as u64
+        let fold = |product: u128| (product as u64) ^ (product >> 64) as u64;
+        let keyed = fold(u128::from(key.word() ^ seed.mask) * u128::from(seed.multiplier));
+        // Some multipliers spread addresses that follow each other badly. This one is known not to.
+        fold(u128::from(keyed) * 0x9e37_79b9_7f4a_7c15)
     }
 
     /// The first of the buckets that `key` may lie in, where nearly all lie.
