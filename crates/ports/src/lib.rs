@@ -43,5 +43,5 @@ pub mod wrap;
 pub use error::PortError;
 pub use netns::{Netns, NetnsError};
 pub use nodes::NODES;
-pub use output::{OutputState, OutputThreads, Suspension};
+pub use output::{HeldUp, OutputState, OutputThreads, Suspension};
 pub use port::{Held, Link, LinkLayer, LinkState, Port, PortControl, PortFacts};

@@ -15,7 +15,7 @@ mod state;
 mod thread;
 
 pub(crate) use queue::outputs;
-pub use state::{OutputState, OutputThreads, Suspension};
+pub use state::{HeldUp, OutputState, OutputThreads, Suspension};
 
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ pub(crate) fn outputs<D: Device + 'static>(
     port: &Arc<str>,
     thread_name: &str,
 ) -> io::Result<(Vec<Box<dyn TxQueue>>, OutputThreads)> {
-    let threads = OutputThreads::default();
+    let threads = OutputThreads::new(devices.len());
     let mut rings: Vec<Vec<Ring>> = devices.iter().map(|_| Vec::new()).collect();
     let mut ends = Vec::new();
     let count = devices.len().max(1);
@@ -51,14 +51,14 @@ pub(crate) fn outputs<D: Device + 'static>(
     }
     let prefix = devices.first().map_or(0, Device::prefix);
     let mut handles = Vec::new();
-    for (device, rings) in devices.into_iter().zip(rings) {
+    for (at, (device, rings)) in devices.into_iter().zip(rings).enumerate() {
         let (shared, port) = (Arc::clone(&threads.0), Arc::clone(port));
         shared.begins();
         let ended = Ended(Arc::clone(&shared));
         let builder = std::thread::Builder::new().name(thread_name.chars().take(15).collect());
         let spawned = builder.stack_size(STACK).spawn(move || {
             let _ended = ended;
-            thread::run(&device, rings, &shared, &port);
+            thread::run(&device, rings, (&shared, at), &port);
         })?;
         handles.push(spawned.thread().clone());
     }

@@ -3,12 +3,15 @@
 use core::fmt;
 use graph::port::PortFault;
 use memory::clock::nanoseconds;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Longest time that closing a port waits for its threads. One that the kernel holds up for longer ends by itself later.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A write that takes so long is worth telling of.
+const LONG: Duration = Duration::from_millis(100);
 
 /// A port whose frames are dropped for a while, because its pod takes too much processor time to receive them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +41,28 @@ pub struct OutputState {
     pub last: Option<Suspension>,
     /// Whether it is suspended now.
     pub suspended: bool,
-    /// For how long the kernel has been busy with one frame, where that is long.
-    pub held_up: Option<Duration>,
+    /// The thread that the kernel has kept in one write for longest, where that is long.
+    pub held_up: Option<HeldUp>,
+}
+
+/// A thread that is still in a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldUp {
+    /// The kernel's number of the thread.
+    pub thread: i32,
+    /// When the write began, since the start of the monotonic clock.
+    pub since: Duration,
+    /// For how long that is.
+    pub lasts: Duration,
+}
+
+/// What a thread writes.
+#[derive(Debug, Default)]
+struct Busy {
+    /// The kernel's number of the thread; 0: it hasn't begun.
+    thread: AtomicI32,
+    /// When the write in progress began, in nanoseconds of the monotonic clock; 0: none.
+    since: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +84,8 @@ pub(super) struct Shared {
     ended: Condvar,
     /// Whether there is a fault to be reported: queues look here, not at the lock.
     faulty: AtomicBool,
-    /// When the write in progress began, in nanoseconds of the monotonic clock; 0: none. Of several threads, the last to begin counts.
-    busy_since: AtomicU64,
+    /// By thread.
+    busy: Box<[Busy]>,
 }
 
 impl fmt::Debug for Shared {
@@ -114,26 +137,41 @@ impl Shared {
         self.log().fault.take()
     }
 
-    pub(super) fn write_began(&self, now: u64) {
-        self.busy_since.store(now, Ordering::Relaxed);
+    /// Thread number `at` of the port is this one of the kernel's.
+    pub(super) fn thread_is(&self, at: usize, thread: i32) {
+        if let Some(busy) = self.busy.get(at) {
+            busy.thread.store(thread, Ordering::Relaxed);
+        }
     }
 
-    pub(super) fn write_ended(&self) {
-        self.busy_since.store(0, Ordering::Relaxed);
+    /// Thread number `at` begins to write; 0: it has written.
+    pub(super) fn writes(&self, at: usize, since: u64) {
+        if let Some(busy) = self.busy.get(at) {
+            busy.since.store(since, Ordering::Relaxed);
+        }
     }
 
-    fn held_up(&self) -> Option<Duration> {
-        let since = Some(self.busy_since.load(Ordering::Relaxed)).filter(|since| *since > 0)?;
-        let held = Duration::from_nanos(nanoseconds().saturating_sub(since));
-        Some(held).filter(|held| *held >= Duration::from_millis(100))
+    fn held_up(&self) -> Option<HeldUp> {
+        let now = nanoseconds();
+        let held = self.busy.iter().filter_map(|busy| {
+            let since = Some(busy.since.load(Ordering::Relaxed)).filter(|since| *since > 0)?;
+            let lasts = Duration::from_nanos(now.saturating_sub(since));
+            let thread = busy.thread.load(Ordering::Relaxed);
+            Some(HeldUp { thread, since: Duration::from_nanos(since), lasts })
+        });
+        held.max_by_key(|held| held.lasts).filter(|held| held.lasts >= LONG)
     }
 }
 
 /// A port's output threads, seen from the control side.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OutputThreads(pub(super) Arc<Shared>);
 
 impl OutputThreads {
+    pub(super) fn new(count: usize) -> Self {
+        Self(Arc::new(Shared { busy: (0..count).map(|_| Busy::default()).collect(), ..Shared::default() }))
+    }
+
     /// What they did so far.
     #[must_use]
     pub fn state(&self) -> OutputState {

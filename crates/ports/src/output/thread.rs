@@ -28,11 +28,20 @@ pub(super) struct Ring {
 }
 
 /// Writes frames until the workers have dropped their queues.
-pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, port: &str) {
+pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, (shared, at): (&Shared, usize), port: &str) {
+    shared.thread_is(at, rustix::thread::gettid().as_raw_nonzero().get());
     run_soon(Some(NICE));
     let pace = Pace::new(Duration::from_nanos(nanoseconds()));
-    let mut writer =
-        Writer { device, shared, port, pace, processor_time: Duration::ZERO, behind: None, failed: false };
+    let mut writer = Writer {
+        device,
+        shared,
+        at,
+        port,
+        pace,
+        processor_time: Duration::ZERO,
+        behind: None,
+        failed: false,
+    };
     loop {
         let mut any = false;
         writer.processor_time = processor_time();
@@ -60,6 +69,8 @@ pub(super) fn run<D: Device>(device: &D, mut rings: Vec<Ring>, shared: &Shared, 
 struct Writer<'a, D> {
     device: &'a D,
     shared: &'a Shared,
+    /// Number of the thread, of those of the port.
+    at: usize,
     port: &'a str,
     pace: Pace,
     /// Of this thread, at a moment before the frame that is written.
@@ -79,9 +90,9 @@ impl<D: Device> Writer<'_, D> {
         if self.pace.is_suspended(Duration::from_nanos(began)) {
             return Outcome::Full;
         }
-        self.shared.write_began(began);
+        self.shared.writes(self.at, began);
         let written = write(self.device, frame.bytes());
-        self.shared.write_ended();
+        self.shared.writes(self.at, 0);
         let now = nanoseconds();
         let took = Duration::from_nanos(now.saturating_sub(began));
         if took >= EXPENSIVE {
