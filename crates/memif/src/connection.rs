@@ -171,7 +171,7 @@ pub(crate) fn server_queues(
         ring.check_cookie()?;
         Ok::<_, RingError>(ring)
     };
-    // What may fail comes first: whoever has the rings closes those that are refused.
+    // Steps that can fail come first: the owner of the rings closes them on refusal.
     let rx: Vec<_> = client_tx.iter().map(|spec| view(own(table), spec)).collect::<Result<_, _>>()?;
     let tx: Vec<_> = client_rx.iter().map(|spec| view(Arc::clone(table), spec)).collect::<Result<_, _>>()?;
     let rx = rx

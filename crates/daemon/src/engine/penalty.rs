@@ -156,7 +156,7 @@ mod tests {
             penalties.strike(&spec, "stalls", now);
             assert!(penalties.check(&spec, now + FIRST).is_ok());
         }
-        assert_eq!(penalties.told(&spec.name), (5, "stalls".into()), "all are told of");
+        assert_eq!(penalties.told(&spec.name), (5, "stalls".into()), "all five count");
         penalties.take_back(&spec.name);
         assert_eq!(penalties.told(&spec.name).0, 4);
         penalties.forget(&spec.name);

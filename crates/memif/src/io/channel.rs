@@ -31,13 +31,13 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// A control connection. Never waits.
 #[derive(Debug)]
 pub(super) enum Channel {
-    /// Served by whoever has it.
+    /// The owner of the channel makes its system calls.
     Inline(Line),
     /// Served by threads.
     Threaded(Box<Threaded>),
 }
 
-/// What a thread tells.
+/// A result from a control thread.
 #[derive(Debug)]
 pub(super) enum Delivered {
     /// A message, or that there was none after all.
@@ -48,7 +48,7 @@ pub(super) enum Delivered {
     Connected(Result<OwnedFd, Error>),
 }
 
-/// Whom a thread tells: the connection's token, and what.
+/// Results from control threads, each with the token of its connection.
 pub(super) type Deliveries = Outcomes<(u64, Delivered)>;
 
 /// Has something done, after all that the same origin has to be done.
@@ -58,7 +58,7 @@ pub(super) type Run = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Courier {
     pub(super) run: Run,
-    /// Who pays for it, once that is known.
+    /// The account that calls are charged to, once the interface is known.
     pub(super) costs: Option<Costs>,
     pub(super) deliveries: Deliveries,
     pub(super) token: u64,
@@ -197,7 +197,7 @@ impl Channel {
         }
     }
 
-    /// Whose costs it is from now on, and who does its work.
+    /// Sets the account that calls are charged to, and the runner of its threads.
     pub(super) fn charge_to(&self, costs: &Costs, run: &Run) {
         if let Self::Threaded(threaded) = self {
             let mut courier = lock(&threaded.courier);
@@ -205,7 +205,7 @@ impl Channel {
         }
     }
 
-    /// Sends a message. By a thread that is soon, and an error is told as if it had been received.
+    /// Sends a message. A threaded channel queues it; a later error is returned by the next receive.
     pub(super) fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), Reason> {
         match self {
             Self::Inline(line) => line.send(message, fd),
@@ -238,7 +238,7 @@ impl Channel {
         }
     }
 
-    /// Takes in what a thread tells.
+    /// Handles a result from a control thread.
     pub(super) fn deliver(&mut self, delivered: Delivered) {
         let Self::Threaded(threaded) = self else { return };
         match delivered {
@@ -251,7 +251,7 @@ impl Channel {
         }
     }
 
-    /// Tells the peer why it is over, see [`Line::farewell`].
+    /// Sends the peer the reason for closing; see [`Line::farewell`].
     pub(super) fn farewell(&self, reason: &Reason) {
         match self {
             Self::Inline(line) => line.farewell(reason),

@@ -368,7 +368,7 @@ impl Client {
         self.wait(now);
     }
 
-    /// What a thread tells, of a connection that may have ended meanwhile.
+    /// Handles a result from a control thread. Its connection may have ended.
     fn take_in(&mut self, now: Instant, number: u64, delivered: Delivered, events: &mut Vec<ClientEvent>) {
         let current = number == self.connections;
         match (&mut self.state, delivered) {

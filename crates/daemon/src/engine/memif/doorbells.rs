@@ -9,8 +9,8 @@ pub(super) fn signals(workers: &[Option<usize>]) -> Signals {
     Signals::Doorbell(DoorbellSettings { cpus: apart(&all, workers) })
 }
 
-/// Has this thread, and those that it starts, run there as well: the kernel takes the time of whoever closes what a peer has sent, or speaks
-/// with it.
+/// Runs the calling thread, and threads that it starts, on the same processors: closing a peer's descriptors and calls on its socket take
+/// processor time in the calling thread.
 pub(super) fn run_apart(signals: &Signals) {
     let Signals::Doorbell(settings) = signals else { return };
     let mut set = CpuSet::new();

@@ -51,7 +51,7 @@ pub(super) fn take_away(shared: &Shared, events: &EventSender, interface: IfInde
     let Some(entry) = inventory.registry.get(interface) else { return false };
     let Some(attachment) = entry.attachment else { return false };
     let fault = PortFault { kind: STALL, reason: reason.to_owned() };
-    // Before the event: whoever acts on it asks for this.
+    // Before the event: the engine checks penalties when it handles the event.
     shared.penalties.strike(&entry.spec, reason, Instant::now());
     if !events.send(Event::RxFault { interface, queue: 0, attachment, fault }) {
         shared.penalties.take_back(&entry.spec.name);

@@ -77,8 +77,8 @@ impl Neighbours {
         }
     }
 
-    /// Another origin waits for an unanswered neighbor, too. A neighbor that failed is asked again: who asked before it was there delays nobody
-    /// else. The origin with fewer of them is charged: one above its share has none evicted that others need.
+    /// Another origin waits for the same unanswered neighbor. A neighbor that failed is solicited again, so that an earlier failure does not delay
+    /// this origin. The origin with fewer neighbors is charged, so that eviction from one above its share removes none that others need.
     fn share(&mut self, id: Id, origin: IfIndex, now: u64) {
         let Some(entry) = self.table.get(id).filter(|entry| entry.origin != origin) else { return };
         let failed = entry.state == State::Failed;

@@ -327,7 +327,7 @@ fn a_flood_gets_few_of_the_places_that_another_has_beyond_its_share() {
     });
 }
 
-/// Who has more than its share grows at nobody's expense.
+/// A tenant above its share cannot displace sessions of a tenant below its share.
 #[test]
 fn handshakes_of_a_tenant_below_its_share_are_not_pushed_out() {
     everywhere(|tier, text, node| {
